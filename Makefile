@@ -1,0 +1,36 @@
+# Two commands are all the set-up there is: `make demo` and `make test`. Each makes .venv when it is missing or stale.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint format bench mutants clean
+
+.venv/ready: pyproject.toml constraints.txt
+	@echo "Setting up .venv (once; torch is a large download) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/ready  ## sample the toy backbone with every solver: a table of errors and a picture
+	@$(BIN)/python scripts/demo.py
+
+test: .venv/ready  ## the tests, doctests included
+	@$(BIN)/python -m pytest
+
+lint: .venv/ready  ## ruff (lint and format) and mypy --strict
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: .venv/ready
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: .venv/ready  ## time one solver step against diffusers and against one pass over memory
+	@$(BIN)/python scripts/bench.py
+
+mutants: .venv/ready  ## change one symbol at a time in the solvers; the fast tests must notice
+	@$(BIN)/python scripts/mutants.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
