@@ -1,0 +1,1 @@
+"""Networks to sample from: `toy` has exact answers, the others wrap diffusers models."""

@@ -1,0 +1,193 @@
+"""Predictions: the pair (data, noise) that an evaluation yields, whatever the network natively predicts.
+
+``x = alpha * data + sigma * noise`` holds for every pair (Eq. relation_between_predictions), so a pair is a
+linear function of (x, output); `basis` is its 2 x 2 matrix. Guidance, clipping and checkpointing wrap a model
+or a predict function here and are never a solver's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from .schedule import Schedule
+
+
+class Prediction(NamedTuple):
+    """The clean data and the noise that an evaluation sees in x = alpha * data + sigma * noise."""
+
+    data: Tensor
+    noise: Tensor
+
+
+Model = Callable[[Tensor, Tensor], Tensor]
+Predict = Callable[[Tensor, Tensor], Prediction]
+
+
+def combine(weights: Sequence[float | Tensor], tensors: Sequence[Tensor]) -> Tensor:
+    """Return sum_k weights[k] * tensors[k].
+
+    Numbers cost one pass a term and nothing where they are 0; 0-dim tensors carry gradients.
+    """
+    terms = [(w, x) for w, x in zip(weights, tensors, strict=True) if isinstance(w, Tensor) or w != 0.0]
+    if not terms:
+        return torch.zeros_like(tensors[0])
+    total = terms[0][1] if _is_one(terms[0][0]) else terms[0][1] * terms[0][0]
+    fresh = total is not terms[0][1]
+    for w, x in terms[1:]:
+        if isinstance(w, Tensor):
+            total = total + w * x
+        else:
+            total = total.add_(x, alpha=w) if fresh else torch.add(total, x, alpha=w)
+        fresh = True
+    return total
+
+
+def _is_one(weight: float | Tensor) -> bool:
+    return not isinstance(weight, Tensor) and weight == 1.0
+
+
+def basis(kind: str, schedule: Schedule, t: Tensor) -> Tensor:
+    """Return the matrix that takes (x, output) to (data, noise) at t, for every t given: (*t.shape, 2, 2).
+
+    >>> from dualsolver.schedule import Flow
+    >>> basis("velocity", Flow(), torch.tensor(0.25)).tolist()  # data = x - t v, noise = x + (1 - t) v
+    [[1.0, -0.25], [1.0, 0.75]]
+    """
+    if kind not in KINDS:
+        raise ValueError(f"unknown prediction {kind!r}: a network predicts one of {', '.join(KINDS)}")
+    alpha, sigma = schedule(t)
+    entries = KINDS[kind](schedule, alpha, sigma)
+    return torch.stack(entries, -1).reshape(*alpha.shape, 2, 2)
+
+
+def _from_noise(schedule: Schedule, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, ...]:
+    if bool((alpha == 0).any()):
+        raise ValueError("a noise prediction says nothing of the data where alpha = 0: start at a smaller t")
+    return 1 / alpha, -sigma / alpha, torch.zeros_like(alpha), torch.ones_like(alpha)
+
+
+def _from_data(schedule: Schedule, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, ...]:
+    if bool((sigma == 0).any()):
+        raise ValueError(
+            "a data prediction says nothing of the noise where sigma = 0: evaluate at a larger t"
+        )
+    return torch.zeros_like(sigma), torch.ones_like(sigma), 1 / sigma, -alpha / sigma
+
+
+def _from_velocity(schedule: Schedule, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, ...]:
+    of_data, of_noise = schedule.velocity(alpha, sigma)  # determinant 1: nothing is divided
+    return of_noise, -sigma, -of_data, alpha
+
+
+KINDS: dict[str, Callable[[Schedule, Tensor, Tensor], tuple[Tensor, ...]]] = {
+    "noise": _from_noise,
+    "data": _from_data,
+    "velocity": _from_velocity,
+}
+
+
+class Network:
+    """A predict function made of a network, its schedule and what it predicts; made by `wrap`."""
+
+    def __init__(self, model: Model, schedule: Schedule, kind: str, dtype: torch.dtype | None) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"unknown prediction {kind!r}: a network predicts one of {', '.join(KINDS)}")
+        self.model, self.schedule, self.kind, self.dtype = model, schedule, kind, dtype
+
+    def output(self, x: Tensor, t: Tensor) -> Tensor:
+        """The network's native output, in the dtype of x; the one place where dtypes change."""
+        time = self.schedule.model_time(t).to(device=x.device, dtype=torch.float32)
+        return self.model(x.to(self.dtype or x.dtype), time.expand(len(x))).to(x.dtype)
+
+    def basis(self, t: Tensor) -> Tensor:
+        """The matrix that takes (x, output) to (data, noise) at t."""
+        return basis(self.kind, self.schedule, t)
+
+    def __call__(self, x: Tensor, t: Tensor) -> Prediction:
+        output, matrix = self.output(x, t), self.basis(t)
+        rows = list(matrix) if matrix.requires_grad else matrix.tolist()
+        return Prediction(combine(list(rows[0]), (x, output)), combine(list(rows[1]), (x, output)))
+
+
+def wrap(
+    model: Model, schedule: Schedule, prediction: str = "velocity", dtype: torch.dtype | None = None
+) -> Network:
+    """Turn any model(x, time) into a predict function.
+
+    The model is called with x of shape (B, ...) in `dtype` (as it comes if None) and with a float32 vector
+    of B equal `schedule.model_time` values. `prediction` says what it returns: "noise", "data" or "velocity"
+    (noise - data for flow models, alpha * noise - sigma * data for VP ones).
+
+    >>> from dualsolver.schedule import VP
+    >>> predict = wrap(lambda x, time: torch.zeros_like(x), VP.linear(), prediction="data")
+    >>> predict(torch.ones(1, 2), torch.tensor(1.0)).data
+    tensor([[0., 0.]])
+    """
+    return Network(model, schedule, prediction, dtype)
+
+
+def guided(
+    model: Callable[[Tensor, Tensor, Any], Tensor],
+    scale: float,
+    condition: Any,
+    null: Any,
+) -> Model:
+    """Classifier-free guidance, null + scale * (condition - null), in one call on a doubled batch.
+
+    `model(x, time, condition)` takes conditions as a tensor, or a tuple or dict of tensors, batch first; the
+    doubled batch has the null conditions first. Outputs are combined in float32 at least.
+    """
+    if not scale >= 0:
+        raise ValueError(f"a guidance scale is a number >= 0, not {scale}")
+    if scale in (0.0, 1.0):
+        alone = condition if scale else null
+        return lambda x, time: model(x, time, alone)
+    both = _cat(null, condition)
+
+    def doubled(x: Tensor, time: Tensor) -> Tensor:
+        output = model(torch.cat([x, x]), torch.cat([time, time]), both)
+        without, with_condition = _at_least_float32(output).chunk(2)
+        return torch.lerp(without, with_condition, scale)
+
+    return doubled
+
+
+def _cat(first: Any, second: Any) -> Any:
+    if isinstance(first, Tensor):
+        return torch.cat([first, second])
+    if isinstance(first, Mapping):
+        return {name: _cat(value, second[name]) for name, value in first.items()}
+    return tuple(_cat(a, b) for a, b in zip(first, second, strict=True))
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def clipped(predict: Predict, schedule: Schedule, low: float = -1.0, high: float = 1.0) -> Predict:
+    """Clamp the predicted data to [low, high] and let the noise follow, so that the pair still makes up x."""
+
+    def clip(x: Tensor, t: Tensor) -> Prediction:
+        data = predict(x, t).data.clamp(low, high)
+        of_x, of_data = basis("data", schedule, t)[1]
+        return Prediction(data, of_x * x + of_data * data)
+
+    return clip
+
+
+def checkpointed(model: Model) -> Model:
+    """Recompute the model in the backward pass instead of keeping its activations.
+
+    Peak memory then no longer grows with the number of evaluations; the price is one more forward each.
+    """
+
+    def recompute(x: Tensor, time: Tensor) -> Tensor:
+        output: Tensor = checkpoint(model, x, time, use_reentrant=False)
+        return output
+
+    return recompute

@@ -1,0 +1,81 @@
+"""Start a learned solver from any other method: match their tables, and say how well it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.autograd.functional import jacobian
+from torch.func import functional_call
+
+from .sample import canonical
+from .schedule import Schedule
+from .solvers.base import Learned
+from .table import Table
+
+
+def project(solver: Learned, table: Table, schedule: Schedule, iterations: int = 200) -> float:
+    """Set the parameters of `solver` so that its table on `schedule` comes as near as it can to `table`.
+
+    Times are taken from the table; the other scalars by Levenberg-Marquardt on the canonical coefficients.
+    Returns the relative residual: rounding where the parametrisation contains the method, as p1c2 with direct
+    parameters contains DPM-Solver++(2M), BNS any table and DS any multistep method in its form.
+
+    >>> import dualsolver as ds
+    >>> schedule, solver = ds.VP.linear(), ds.BNS(nfe=4)
+    >>> project(solver, ds.DPMpp(nfe=4)(schedule), schedule) < 1e-9
+    True
+    """
+    if table.nfe != solver.nfe:
+        raise ValueError(
+            f"the table has {table.nfe} evaluations and the solver {solver.nfe}: they must agree"
+        )
+    solver.times.set(table.t.detach())
+    target = canonical(table).detach()
+    names, start = zip(*((n, p) for n, p in solver.named_parameters() if n != "times.logits"), strict=True)
+
+    def distance(*parameters: Tensor) -> Tensor:
+        found: Table = functional_call(solver, dict(zip(names, parameters, strict=True)), (schedule,))
+        difference: Tensor = (canonical(found) - target) / target.norm()
+        return difference.flatten()
+
+    generator = torch.Generator().manual_seed(0)  # a hair off the start: gamma = 0 has only one-sided slopes
+    nudged = [p.detach() + 1e-2 * torch.randn(p.shape, generator=generator).to(p) for p in start]
+    best, residual = _levenberg_marquardt(distance, nudged, iterations)
+    for parameter, value in zip(start, best, strict=True):
+        parameter.data = value
+    return residual
+
+
+def _levenberg_marquardt(
+    distance: Callable[..., Tensor], x: list[Tensor], iterations: int
+) -> tuple[list[Tensor], float]:
+    sizes, shapes = [p.numel() for p in x], [p.shape for p in x]
+    error, damping, stalled = distance(*x).detach(), 1e-3, 0
+    for _ in range(iterations):
+        columns = jacobian(distance, tuple(x))  # type: ignore[no-untyped-call]
+        J = torch.cat([c.flatten(1) for c in columns], 1)
+        normal, slope, identity = J.T @ J, J.T @ error, torch.eye(J.shape[1], dtype=J.dtype)
+        for _ in range(25):
+            step = torch.linalg.solve(normal + damping * identity, slope)
+            trial = [p - s.view(shape) for p, s, shape in zip(x, step.split(sizes), shapes, strict=True)]
+            new = _tried(distance, trial)
+            if new is not None and new.norm() < error.norm():
+                break
+            damping *= 3
+        else:
+            break
+        stalled = stalled + 1 if new.norm() > 0.999 * error.norm() else 0
+        x, error, damping = trial, new, damping / 5
+        if stalled == 5 or error.norm() < 1e-14:
+            break
+    return x, error.norm().item()
+
+
+def _tried(distance: Callable[..., Tensor], x: list[Tensor]) -> Tensor | None:
+    """The distance there, or None where a step went so far that there is no finite table."""
+    try:
+        return distance(*x).detach()
+    except ValueError:
+        return None

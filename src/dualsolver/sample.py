@@ -1,0 +1,112 @@
+"""The sampling loop: there is only this one, for images, for symbols and for the diffusers scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .prediction import Network, Predict, Prediction, combine
+from .table import Table, fold
+
+Row = Sequence[Sequence[float | Tensor]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is known after evaluation `index` at time `t`; `prediction.data` is a preview of the sample."""
+
+    index: int
+    t: Tensor
+    prediction: Prediction
+    state: Tensor
+    query: Tensor
+
+
+def advance(row: Row, state: Tensor, past: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the new (state, query) from one row of weights and the predictions so far, newest first."""
+    known = (state, *past)
+    of_state, of_query = (weights[: len(known)] for weights in row)
+    query = combine(of_query, known)
+    return (query if row[0] is row[1] else combine(of_state, known)), query
+
+
+def rows(table: Table) -> list[Row]:
+    """The weights row by row: numbers, or 0-dim tensors where a gradient is wanted.
+
+    Two equal rows of numbers are one object, which `advance` computes once; so are the last two, because
+    nobody reads the state after the sample.
+    """
+    pairs: list[Row]
+    if table.weights.requires_grad and torch.is_grad_enabled():
+        pairs = [[list(state.unbind()), list(query.unbind())] for state, query in table.weights.unbind()]
+    else:
+        pairs = [
+            [query, query] if state == query else [state, query] for state, query in table.weights.tolist()
+        ]
+    return [*pairs[:-1], [pairs[-1][1], pairs[-1][1]]]
+
+
+def steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
+    """Yield a `Step` after each evaluation: the loop itself, for previews, progress bars and early exits.
+
+    noise: (B, ...), what sampling starts from (`Schedule.prior` scales it). States are float32, or float64
+    if the noise is.
+    """
+    state = query = noise.float() if noise.dtype in (torch.float16, torch.bfloat16) else noise
+    past: tuple[Tensor, ...] = ()
+    for i, row in enumerate(rows(table)):
+        prediction = predict(query, table.t[i])
+        past = (*prediction, *past)[: 2 * table.window]
+        state, query = advance(row, state, past)
+        yield Step(i, table.t[i], prediction, state, query)
+
+
+def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
+    """Run a table on a predict function and return the sample, in the shape and dtype of the noise.
+
+    >>> import dualsolver as ds
+    >>> schedule = ds.Flow()
+    >>> predict = ds.wrap(lambda x, time: x, schedule)   # your network goes here
+    >>> table = ds.SOLVERS["dpmpp"](nfe=5)(schedule)
+    >>> ds.sample(predict, torch.zeros(1, 3, 8, 8), table).shape
+    torch.Size([1, 3, 8, 8])
+    """
+    if isinstance(predict, Network):  # fold the conversion of the network's output into the weights
+        table = fold(table, predict.basis(table.t[:-1]))
+        network = predict
+
+        def predict(x: Tensor, t: Tensor) -> Prediction:
+            return Prediction(x, network.output(x, t))
+
+    for step in steps(predict, noise, table):
+        final = step.query
+    return final.to(noise.dtype)
+
+
+def trajectory(predict: Predict, noise: Tensor, table: Table) -> Tensor:
+    """Return every point that the network looked at and the sample: (M + 1, B, ...), the one at t[i] at i."""
+    return torch.stack([noise, *(step.query.to(noise.dtype) for step in steps(predict, noise, table))])
+
+
+def canonical(table: Table) -> Tensor:
+    """Return the unique form of a table: queries 1 to M in terms of (x_T, data_0, ..., data_{M-1}).
+
+    Representations are not unique, because query_i = alpha_i data_i + sigma_i noise_i always; this runs the
+    table on symbols, with noise eliminated, so that methods are equal if their (M, 1 + M) matrices are.
+    """
+    if bool((table.sigma[:-1] == 0).any()):
+        raise ValueError(
+            "canonical needs sigma > 0 at every evaluation: noise is eliminated by dividing by it"
+        )
+    symbols = iter(torch.eye(1 + table.nfe, dtype=torch.float64)[1:])
+    rates = iter(zip(table.alpha, table.sigma, strict=True))
+
+    def symbolic(query: Tensor, t: Tensor) -> Prediction:
+        data, (alpha, sigma) = next(symbols), next(rates)
+        return Prediction(data, (query - alpha * data) / sigma)
+
+    x_T = torch.eye(1 + table.nfe, dtype=torch.float64)[0]
+    return trajectory(symbolic, x_T, table)[1:]
