@@ -350,7 +350,7 @@ GRIDS: dict[str, Callable[[Schedule, int, float, float], Tensor]] = {
 class LearnedTimes(nn.Module):
     """Times as a softmax over step logits, cumulated (Sec. learning_parameters); both ends stay fixed.
 
-    >>> LearnedTimes(torch.tensor([1.0, 0.25, 0.0]))().tolist()
+    >>> LearnedTimes([1.0, 0.25, 0.0])().detach().round(decimals=9).tolist()
     [1.0, 0.25, 0.0]
     """
 
