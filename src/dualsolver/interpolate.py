@@ -68,7 +68,7 @@ def _checked(solver: Solver) -> DualSolver:
 
 
 def _why_not_one(nfe: int) -> str:
-    return f"NFE {nfe} has a single step and no corrector, so there is no curve over the steps to interpolate"
+    return f"NFE {nfe} has one step and no corrector: there is no curve over the steps to interpolate"
 
 
 def _curves(solver: DualSolver, nfe: int) -> dict[str, Tensor]:

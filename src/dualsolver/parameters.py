@@ -116,13 +116,15 @@ def choose(solvers: Mapping[int, Solver], nfe: int | None, where: str, fallback:
 def read(path: Path) -> dict[str, Any]:
     """Read and check the outer shape of an artifact."""
     try:
-        text = path.read_text()
+        text = path.read_bytes()
     except OSError as error:
         raise FileNotFoundError(
             f"{path}: cannot be read ({error.strerror}); is it a folder made by save?"
         ) from None
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(
+            text.decode(), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+        )
     except ValueError as error:
         raise ValueError(f"{path}: not a whole artifact: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

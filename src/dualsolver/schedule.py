@@ -263,7 +263,7 @@ class VE(Schedule):
 
     def __call__(self, t: float | Tensor) -> tuple[Tensor, Tensor]:
         t = self._checked(t)
-        return torch.ones_like(t), t + 0
+        return 1 + 0 * t, t + 0  # constant, but with a gradient (of 0) like every rate
 
     def time(self, half_log_snr: float | Tensor) -> Tensor:
         return self._checked(torch.exp(-torch.as_tensor(half_log_snr, dtype=torch.float64)))

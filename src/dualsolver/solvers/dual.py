@@ -124,7 +124,7 @@ class DualSolver(Learned):
         if self.kind == "p1":
             return row
         row = torch.cat([row, torch.zeros_like(row[:, :2])], 1)
-        i = torch.arange(1, self.nfe - self.lower_order_final)
+        i = torch.arange(1, max(1, self.nfe - self.lower_order_final))
         if self.kind == "p1c2" or len(i) == 0:
             return row
         ratio = self._ratio(at, i)
@@ -168,12 +168,12 @@ class DualSolver(Learned):
             if source is None:
                 real[name] = torch.full((length,), self.fixed[_letter(name)], dtype=torch.float64)
             else:
-                real[name] = self._squash(_letter(name), raw[source]) if length else torch.zeros(0)
+                real[name] = self._squash(_letter(name), raw[source]) if length else torch.zeros(0).double()
         return real
 
     def _squash(self, letter: str, raw: Tensor) -> Tensor:
         if letter == "tau":
-            return softplus(raw + 1) if self.domain == "loglinear" else torch.sigmoid(raw + 3)
+            return softplus(raw + 1, threshold=40) if self.domain == "loglinear" else torch.sigmoid(raw + 3)
         if letter == "A":
             return 1 + raw
         return raw if letter == "P" or self.bound is None else self.bound * torch.tanh(raw)

@@ -29,8 +29,9 @@ def carry(gamma: Tensor, c: Rates, n: Rates) -> Tensor:
     """
     clean = n.sigma == 0
     ratio = torch.where(clean, 1.0, n.sigma / c.sigma)
-    right = torch.where(clean & (gamma > 0), 0.0, ratio ** gamma.clamp(min=0))
-    left = (n.alpha / _nonzero(c.alpha)) ** -gamma.clamp(max=0)
+    above, below = _by_sign(gamma)
+    right = torch.where(clean & (gamma > 0), 0.0, ratio**above)
+    left = (n.alpha / _nonzero(c.alpha)) ** -below
     return torch.where(gamma >= 0, right, left)
 
 
@@ -68,16 +69,14 @@ def _arguments(gamma: Tensor, c: Rates, n: Rates) -> list[tuple[Tensor, Tensor, 
     """For u and v: y at c, y_n - y_c, and log(y_n / y_c), y being the argument of L (Eq. def_L)."""
     a, s = _nonzero(c.alpha).log(), c.sigma.log()
     da, ds = _log_ratios(c, n)
-    right = gamma >= 0
+    right, (above, _) = gamma >= 0, _by_sign(gamma)
     log_u = torch.where(right, a - gamma * s, (1 + gamma) * a)
     log_v = torch.where(right, (1 - gamma) * s, s + gamma * a)
     step_u = torch.where(right, da - gamma * ds, (1 + gamma) * da)
     step_v = torch.where(right, (1 - gamma) * ds, ds + gamma * da)
     y_u = torch.where(c.alpha > 0, log_u.exp(), 0.0)  # alpha_c = 0 comes with gamma >= 0 only
     y_v = log_v.exp()
-    to_u = torch.where(
-        c.alpha > 0, y_u * torch.expm1(step_u), n.alpha * _nonzero(n.sigma) ** -gamma.clamp(min=0)
-    )
+    to_u = torch.where(c.alpha > 0, y_u * torch.expm1(step_u), n.alpha * _nonzero(n.sigma) ** -above)
     to_v = torch.where(n.sigma > 0, y_v * torch.expm1(step_v), -y_v)
     return [(y_u, to_u, step_u), (y_v, to_v, step_v)]
 
@@ -107,6 +106,11 @@ def _log_ratios(c: Rates, n: Rates) -> tuple[Tensor, Tensor]:
         n.alpha.log() - _nonzero(c.alpha).log(),
         torch.where(n.sigma > 0, _nonzero(n.sigma).log() - c.sigma.log(), 0.0),
     )
+
+
+def _by_sign(gamma: Tensor) -> tuple[Tensor, Tensor]:
+    """gamma on its own side of 0, else 0; clamp would have no gradient at 0, where gamma starts."""
+    return torch.where(gamma >= 0, gamma, 0.0), torch.where(gamma < 0, gamma, 0.0)
 
 
 def _nonzero(x: Tensor) -> Tensor:

@@ -1,0 +1,144 @@
+"""Change one symbol at a time in the solver files and see whether the fast tests notice (`make mutants`).
+
+A mutant is one operator, comparison, number, sign or name exchanged in a copy of the package; it dies if a
+test fails. Survivors are listed; those that change nothing that anybody can see are explained in EQUIVALENT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SOLVERS = Path("src/dualsolver/solvers")
+FILES = ("ddim", "euler", "dpmpp", "unipc", "heun", "bns", "ds", "dual", "formulas", "base")
+TESTS = ("identities", "sample", "gradients", "edges", "table", "diffusers", "parameters", "order")
+OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.Pow: "*"}
+COMPARISONS = {ast.Gt: ">=", ast.GtE: ">", ast.Lt: "<=", ast.LtE: "<", ast.Eq: "!=", ast.NotEq: "=="}
+NAMES = {"alpha": "sigma", "u": "v", "c": "n", "da": "ds", "alpha_next": "alpha", "sigma_next": "sigma"}
+NAMES |= {"right": "left", "above": "below", "before": "after", "of_data": "of_noise", "data": "noise"}
+NAMES |= {new: old for old, new in NAMES.items() if new not in NAMES}
+
+EQUIVALENT: dict[str, str] = {}
+
+
+class Mutant(NamedTuple):
+    """One change: the file, the line (from 1), and that line before and after."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+
+
+def mutants(file: str) -> Iterator[Mutant]:
+    """Yield every mutant of a solver file; strings, annotations and error messages are left alone."""
+    source = (ROOT / SOLVERS / f"{file}.py").read_text()
+    lines = source.splitlines()
+    for node in expressions(ast.parse(source)):
+        for line, column, old, new in changes(node, lines):
+            text = lines[line - 1]
+            if text[column : column + len(old)] == old:
+                yield Mutant(
+                    file, line, text.strip(), (text[:column] + new + text[column + len(old) :]).strip()
+                )
+
+
+def expressions(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk the tree without annotations, raised errors and formatted text."""
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "bases", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.Raise | ast.JoinedStr | ast.Import):
+                yield child
+                yield from expressions(child)
+
+
+def changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, str, str]]:
+    """Yield (line, column, old, new) for one node."""
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        yield from between(node.left, node.right, lines, OPERATORS[type(node.op)])
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
+        yield from between(node.left, node.comparators[0], lines, COMPARISONS[type(node.ops[0])])
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield node.lineno, node.col_offset, "-", ""
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        text = lines[node.lineno - 1][node.col_offset : node.end_col_offset]
+        yield node.lineno, node.col_offset, text, repr(node.value + 1)
+    elif isinstance(node, ast.Name) and node.id in NAMES and isinstance(node.ctx, ast.Load):
+        yield node.lineno, node.col_offset, node.id, NAMES[node.id]
+    elif isinstance(node, ast.Attribute) and node.attr in NAMES and isinstance(node.ctx, ast.Load):
+        yield node.end_lineno or 0, (node.end_col_offset or 0) - len(node.attr), node.attr, NAMES[node.attr]
+
+
+def between(
+    left: ast.expr, right: ast.expr, lines: list[str], new: str
+) -> Iterator[tuple[int, int, str, str]]:
+    """The operator that stands between two operands on one line."""
+    if left.end_lineno == right.lineno and left.end_col_offset is not None:
+        gap = lines[right.lineno - 1][left.end_col_offset : right.col_offset]
+        old = gap.strip(" ()")
+        yield right.lineno, left.end_col_offset + gap.index(old), old, new
+
+
+def dies(mutant: Mutant) -> tuple[str | None, float]:
+    """Run the fast tests on a copy with the change; return the test that failed first, if any, and seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("src", "tests", "pyproject.toml"):
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, Path(folder) / name)
+        path = Path(folder) / SOLVERS / f"{mutant.file}.py"
+        lines = path.read_text().splitlines()
+        lines[mutant.line - 1] = lines[mutant.line - 1].replace(mutant.before, mutant.after)
+        path.write_text("\n".join(lines) + "\n")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(folder) / "src"), "OMP_NUM_THREADS": "1"}
+        start = time.perf_counter()
+        tests = [f"tests/test_{name}.py" for name in TESTS]
+        done = subprocess.run([*command, *tests], cwd=folder, env=environment, capture_output=True, text=True)
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return (failed[0] if failed else "error") if done.returncode else None, time.perf_counter() - start
+
+
+def main() -> None:
+    """Sample mutants with a seed, run them, and print who survived."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=60, help="how many mutants to try (0: all)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    every = [mutant for file in FILES for mutant in mutants(file)]
+    chosen = random.Random(arguments.seed).sample(every, min(arguments.count or len(every), len(every)))
+    print(f"{len(chosen)} of {len(every)} mutants, seed {arguments.seed}")
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        results = []
+        for mutant, (failed, seconds) in zip(chosen, pool.map(dies, chosen), strict=True):
+            results.append((mutant, failed, seconds))
+            verdict = f"dies in {seconds:3.0f} s" if failed else f"SURVIVES {seconds:3.0f} s"
+            print(f"{verdict}  {mutant.file}.py:{mutant.line}  {mutant.after}", flush=True)
+    survivors = [mutant for mutant, failed, _ in results if not failed]
+    late = [mutant for mutant, failed, seconds in results if failed and seconds > 60]
+    for mutant in survivors:
+        reason = EQUIVALENT.get(mutant.after, "unexplained")
+        print(f"survivor {mutant.file}.py:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}\n  {reason}")
+    killed = len(results) - len(survivors) - len(late)
+    print(
+        f"{killed} of {len(results)} died within a minute, {len(survivors)} survived, {len(late)} died later"
+    )
+    sys.exit(killed < 0.9 * len(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+import subprocess
+import sys
+import weakref
+
+import pytest
+import torch
+
+import dualsolver as ds
+from conftest import GAUSSIAN, MIXTURE, drawn, relative
+
+X = torch.linspace(-2, 2, 31, dtype=torch.float64)
+
+
+def test_the_loop_is_dpmpp_written_out():
+    schedule = ds.VP.linear()
+    table, predict = ds.DPMpp(nfe=6)(schedule), MIXTURE.predict(schedule)
+    t, (alpha, sigma) = table.t, schedule(table.t)
+    lam, x, old = (alpha / sigma).log(), X, None
+    for i in range(6):
+        data, h = predict(x, t[i]).data, lam[i + 1] - lam[i]
+        slope = 0 if i in (0, 5) else (data - old) * h / (lam[i] - lam[i - 1]) / 2
+        x = sigma[i + 1] / sigma[i] * x - alpha[i + 1] * torch.expm1(-h) * (data + slope)
+        old = data
+    assert relative(ds.sample(predict, X, table), x) < 1e-12
+
+
+def test_the_loop_is_dual_solver_written_out():
+    """Alg. predictor-corrector with Eqs. fo-pred and so-corr, by L and its inverse as the paper has them."""
+    schedule, solver = ds.VP.continuous(), drawn(4, seed=3)
+    values, predict = solver.values(), MIXTURE.predict(schedule)
+    t = torch.tensor(values["t"], dtype=torch.float64)
+    alpha, sigma = schedule(t)
+
+    def step(part, i):
+        p = {name: torch.tensor(x[i], dtype=torch.float64) for name, x in values[part].items()}
+        g, c, n = p["gamma"], i, i + 1
+        if g >= 0:
+            y_u, y_v = alpha * sigma**-g, sigma ** (1 - g)
+            A, B = (sigma[n] / sigma[c]) ** g, sigma[n] ** g
+        else:
+            y_u, y_v = alpha ** (1 + g), sigma * alpha**g
+            A, B = (alpha[n] / alpha[c]) ** -g, alpha[n] ** -g
+
+        def increments(y, tau, kappa):
+            u = torch.log(1 + tau * y) / tau
+            return y[n] - y[c], kappa * (u[n] - u[c]) ** 2
+
+        return A, B, increments(y_u, p["tau_u"], p["kappa_u"]), increments(y_v, p["tau_v"], p["kappa_v"])
+
+    x, query = X, X
+    now = predict(query, t[0])
+    for i in range(4):
+        A, B, (L_u, K_u), (L_v, K_v) = step("predictor", i)
+        query = A * x + B * (now.data * (L_u + K_u) + now.noise * (L_v + K_v))
+        if i == 3:
+            break
+        new = predict(query, t[i + 1])
+        A, B, (L_u, K_u), (L_v, K_v) = step("corrector", i)
+        data = now.data * L_u + (new.data - now.data) / 2 * (L_u + K_u)
+        noise = now.noise * L_v + (new.noise - now.noise) / 2 * (L_v + K_v)
+        x, now = A * x + B * (data + noise), new
+    assert relative(ds.sample(predict, X, solver(schedule)), query) < 1e-12
+
+
+def test_trajectory_and_steps_show_the_same_run():
+    schedule = ds.Flow()
+    table, predict = drawn(5)(schedule), MIXTURE.predict(schedule)
+    path, steps = ds.trajectory(predict, X, table), list(ds.steps(predict, X, table))
+    assert path.shape == (6, 31)
+    assert torch.equal(path[0], X)
+    assert torch.equal(path[-1], ds.sample(predict, X, table))
+    for i, step in enumerate(steps):
+        assert step.index == i
+        assert torch.equal(step.query, path[i + 1])
+        assert torch.equal(step.prediction.data, predict(path[i], step.t).data)
+
+
+def test_steps_can_stop_early_and_cost_nothing_more():
+    calls = []
+
+    def predict(x, t):
+        calls.append(float(t))
+        return GAUSSIAN.predict(ds.Flow())(x, t)
+
+    for step in ds.steps(predict, X, ds.DDIM(nfe=50)(ds.Flow())):
+        if step.index == 2:
+            break
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_half_precision_noise_comes_back_as_it_came_but_is_computed_in_float32(dtype):
+    seen = []
+
+    def model(x, time):
+        seen.append(x.dtype)
+        return 0.5 * x
+
+    out = ds.sample(ds.wrap(model, ds.Flow()), torch.randn(2, 3).to(dtype), ds.DPMpp(nfe=4)(ds.Flow()))
+    assert out.dtype == dtype
+    assert set(seen) == {torch.float64 if dtype == torch.float64 else torch.float32}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["ddim", "dpmpp", "unipc", "heun", "dual"])
+def test_memory_is_a_window(name):
+    schedule, alive = ds.Flow(), []
+
+    def predict(x, t):
+        pair = GAUSSIAN.predict(schedule)(x, t)
+        alive.append(weakref.ref(pair.data))
+        return pair
+
+    table = ds.SOLVERS[name](nfe=12)(schedule)
+    for step in ds.steps(predict, X, table):
+        del step
+        assert sum(ref() is not None for ref in alive) <= table.window + 1
+
+
+def test_gradients_of_a_sample_are_those_of_finite_differences():
+    schedule = ds.VP.continuous()
+    solver, predict = drawn(3, seed=1), MIXTURE.predict(schedule)
+
+    def loss():
+        return ds.sample(predict, X, solver(schedule)).square().sum()
+
+    loss().backward()
+    for name, parameter in solver.named_parameters():
+        for i in range(len(parameter)):
+            with torch.no_grad():
+                parameter[i] += 1e-6
+                above = loss()
+                parameter[i] -= 2e-6
+                below = loss()
+                parameter[i] += 1e-6
+            assert parameter.grad[i].item() == pytest.approx(
+                ((above - below) / 2e-6).item(), rel=1e-4, abs=1e-6
+            ), name
+
+
+def test_core_needs_torch_alone():
+    code = (
+        "import sys, torch; before = set(sys.modules); import dualsolver as ds;"
+        "new = {m.split('.')[0] for m in set(sys.modules) - before};"
+        "print(sorted(new - {'dualsolver'} - set(sys.stdlib_module_names)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "[]"
