@@ -94,7 +94,7 @@ def between(
 
 
 def dies(mutant: Mutant) -> tuple[str | None, float]:
-    """Run the fast tests on a copy with the change; return the test that failed first, if any, and seconds."""
+    """Run the fast tests on a changed copy; return the first that failed, if any, and the seconds."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("src", "tests", "pyproject.toml"):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy

@@ -1,5 +1,7 @@
 """Methods that are the same, as equal canonical matrices."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 

@@ -64,7 +64,7 @@ def test_every_solver_is_measured():
     ("name", "options"), [(n, o) for n, options in VARIANTS.items() for o in options], ids=lambda x: str(x)
 )
 def test_order(name, options, schedule, problem):
-    sizes = (80, 160) if name in ("bns", "ds") else (200, 400)  # tables of BNS grow with the square
+    sizes = (80, 160) if name in ("bns", "ds") else (320, 640)  # tables of BNS grow with the square
     solvers = [build(name, nfe, options) for nfe in sizes]
     found = slope([s(schedule) for s in solvers], problem, schedule)
     assert found == pytest.approx(solvers[0].convergence, abs=0.15)
