@@ -162,6 +162,8 @@ def test_ve_is_not_a_nan_at_the_initial_values():
 
 
 def test_default_range_does_not_fit_ve_and_says_so():
+    with pytest.warns(UserWarning, match=r"give the solver t=schedule.grid\(3\)"):
+        ds.DualSolver(3)(ds.VE(0.02, 10.0))
     with pytest.raises(ValueError, match=r"grid from 5.0 to 20.0 does not fit"):
         ds.VE(0.02, 10.0).grid(3, start=5.0, end=20.0)
     with pytest.raises(ValueError, match="leaves the time range"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, Protocol, Self
@@ -142,6 +143,12 @@ class Learned(nn.Module):
 
     def nodes(self, schedule: Schedule) -> Nodes:
         """The learned times with the schedule's rates at them."""
+        if schedule.t_max != 1 and self.times.ends.tolist() == [0.999, 0.001]:
+            warnings.warn(
+                f"the default times run from 0.999 to 0.001, but {schedule} samples from {schedule.span[0]} "
+                f"to {schedule.span[1]}: give the solver t=schedule.grid({self.nfe})",
+                stacklevel=3,
+            )
         return Nodes.of(schedule, self.times())
 
 
