@@ -87,6 +87,7 @@ def test_unlowered_p2_has_a_limit_at_sigma_0_for_gamma_up_to_0(gamma):
         (lambda t: ds.Heun(6, t), "even NFE evaluates at the last time, where sigma = 0"),
         (lambda t: drawn(3, "p2", t=t, gamma=0.5, lower_order_final=False), "p2 with gamma > 0 has no limit"),
         (lambda t: drawn(3, t=t, gamma=0.5, domain="mix"), "'mix' takes log y"),
+        (lambda t: drawn(3, t=[0.9, *t[1:]], gamma=0.5, domain="mix"), "'mix' takes log y"),
     ],
 )
 def test_where_there_is_no_limit_the_error_says_so(build, words):

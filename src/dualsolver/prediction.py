@@ -104,6 +104,10 @@ class Network:
         time = self.schedule.model_time(t).to(device=x.device, dtype=torch.float32)
         return self.model(x.to(self.dtype or x.dtype), time.expand(len(x))).to(x.dtype)
 
+    def native(self, x: Tensor, t: Tensor) -> Prediction:
+        """The unconverted pair (x, output), for tables that `fold` has rewritten."""
+        return Prediction(x, self.output(x, t))
+
     def basis(self, t: Tensor) -> Tensor:
         """The matrix that takes (x, output) to (data, noise) at t."""
         return basis(self.kind, self.schedule, t)

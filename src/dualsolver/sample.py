@@ -74,13 +74,10 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     >>> ds.sample(predict, torch.zeros(1, 3, 8, 8), table).shape
     torch.Size([1, 3, 8, 8])
     """
-    if isinstance(predict, Network):  # fold the conversion of the network's output into the weights
-        table = fold(table, predict.basis(table.t[:-1]))
-        network = predict
-
-        def predict(x: Tensor, t: Tensor) -> Prediction:
-            return Prediction(x, network.output(x, t))
-
+    if isinstance(predict, Network):
+        folded = fold(table, predict.basis(table.t[:-1]))
+        if folded.terms <= table.terms + 2 * table.nfe:  # a conversion takes two terms an evaluation
+            predict, table = predict.native, folded
     for step in steps(predict, noise, table):
         final = step.query
     return final.to(noise.dtype)

@@ -66,15 +66,26 @@ class Table:
         """How many predictions are remembered."""
         return (self.weights.shape[-1] - 1) // 2
 
+    @property
+    def terms(self) -> int:
+        """How many weighted terms a run adds up: what it costs outside the network."""
+        weights = self.weights.detach()
+        same = (weights[:, 0] == weights[:, 1]).all(-1)
+        return int((weights[:, 1] != 0).sum() + (weights[~same, 0] != 0).sum())
+
 
 def fold(table: Table, bases: Tensor) -> Table:
-    """Rewrite a table of (data, noise) for another pair of which they are linear functions.
+    """Rewrite a table of (data, noise) for the pairs (query, native output) that they are made of.
 
-    bases: (M, 2, 2), the matrices that take the other pair, such as (query, native output), to (data, noise).
-    The conversion then costs nothing while sampling.
+    bases: (M, 2, 2), the matrices that take the new pair to (data, noise); no conversion is then left to do
+    while sampling. Where the state is the query, the two weights on it become one, unless rows that are equal
+    by chance may have different gradients.
     """
     ages = torch.arange(table.nfe)[:, None] - torch.arange(table.window)  # which evaluation each pair is of
     pairs = table.weights[:, :, 1:].reshape(table.nfe, 2, table.window, 2)
-    pairs = torch.einsum("irkp,ikpq->irkq", pairs, bases[ages.clamp(min=0)])
-    weights = torch.cat([table.weights[:, :, :1], pairs.flatten(2)], 2)
+    pairs = torch.einsum("irkp,ikpq->irkq", pairs, bases[ages.clamp(min=0)]).flatten(2)
+    equal = (table.weights[:, 0] == table.weights[:, 1]).all(-1) & (not table.weights.requires_grad)
+    same = torch.cat([equal.new_ones(1), equal[:-1]])[:, None, None]  # the state was the query
+    first = torch.where(same, 0.0, pairs[:, :, :1])
+    weights = torch.cat([table.weights[:, :, :1] + (pairs[:, :, :1] - first), first, pairs[:, :, 1:]], 2)
     return Table(table.t, table.alpha, table.sigma, weights)
