@@ -103,7 +103,8 @@ def test_initial_values_have_finite_gradients_of_one_side(schedule):
 
 @pytest.mark.parametrize("gamma", [1.0, -1.0])
 def test_p2_has_the_right_gradient_where_its_step_ratio_is_0_over_0(gamma):
-    schedule, solver = ds.VP.continuous(), drawn(4, "p2", t=T, gamma=gamma)
+    schedule, solver = ds.VP.continuous(), drawn(4, "p2", t=T, gamma=gamma, bound=None)  # exactly +-1
+    assert solver.values()["predictor"]["gamma"] == [gamma] * 4
     found = gradients(solver, schedule)["predictor.gamma"]
     wanted = []
     for i in range(4):

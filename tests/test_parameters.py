@@ -1,8 +1,10 @@
 """The artifact: what is written comes back, and nothing broken is read."""
 
+import copy
 import json
 import logging
 import os
+import pickle
 
 import pytest
 import torch
@@ -264,3 +266,19 @@ def test_a_crash_while_writing_leaves_the_old_file(folder, monkeypatch):
 def test_bad_arguments_are_named(build, words):
     with pytest.raises(ValueError, match=words):
         build()
+
+
+@pytest.mark.parametrize("name", ["bns", "ds", "dual"])
+def test_learned_solvers_are_modules_like_any_other(name):
+    solver = ds.SOLVERS[name](nfe=4)
+    with torch.no_grad():
+        for parameter in solver.parameters():
+            parameter += 0.1
+    wanted = solver(SCHEDULE).weights
+    other = ds.SOLVERS[name](nfe=4)
+    other.load_state_dict(solver.state_dict())
+    for again in (other, copy.deepcopy(solver), pickle.loads(pickle.dumps(solver))):
+        assert torch.equal(again(SCHEDULE).weights, wanted)
+    torch.nn.Sequential(solver).half()  # half precision is for networks, not for coefficients
+    assert torch.equal(solver(SCHEDULE).weights, wanted)
+    assert wanted.dtype == torch.float64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -131,7 +131,10 @@ class Fixed:
 
 
 class Learned(nn.Module):
-    """Times of a learned solver: they start from `t`, by default uniform from 0.999 to 0.001."""
+    """Times of a learned solver: they start from `t`, by default uniform from 0.999 to 0.001.
+
+    The scalars stay float64 on the CPU, where tables are made, when a model around them is moved or halved.
+    """
 
     def __init__(self, nfe: int, t: Sequence[float] | Tensor | None) -> None:
         super().__init__()
@@ -140,6 +143,9 @@ class Learned(nn.Module):
         if len(t) != nfe + 1:
             raise ValueError(f"t must hold nfe + 1 = {nfe + 1} times, not {len(t)}")
         self.times = LearnedTimes(t)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        return self
 
     def nodes(self, schedule: Schedule) -> Nodes:
         """The learned times with the schedule's rates at them."""
