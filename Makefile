@@ -8,7 +8,7 @@ BIN := .venv/bin
 	@echo "Setting up .venv (once; torch is a large download) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	@$(BIN)/uv pip install --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: .venv/ready  ## sample the toy backbone with every solver: a table of errors and a picture

@@ -17,12 +17,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOLVERS = Path("src/dualsolver/solvers")
-FILES = ("ddim", "euler", "dpmpp", "unipc", "heun", "bns", "ds", "dual", "formulas", "base")
+FILES = ("ddim", "euler", "dpmpp", "unipc", "heun", "bns", "ds", "dual", "coordinates", "formulas", "base")
 TESTS = (  # the quick ones first: most mutants never see diffusers, which takes seconds to import
     ("identities", "sample", "gradients", "edges", "table"),
     ("parameters", "interpolate", "diffusers", "order"),
@@ -100,18 +101,16 @@ def between(
         yield right.lineno, left.end_col_offset + gap.index(old), old, new
 
 
-def dies(mutant: Mutant) -> tuple[bool, float]:
+def dies(mutant: Mutant, whole: Path) -> tuple[bool, float]:
     """Run the fast tests on a changed copy; return whether one failed, and the seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("src", "tests", "pyproject.toml"):
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, Path(folder) / name)
-        path = Path(folder) / SOLVERS / f"{mutant.file}.py"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(shutil.copytree(whole, Path(name) / "copy"))
+        path = folder / SOLVERS / f"{mutant.file}.py"
         lines = path.read_text().splitlines()
         lines[mutant.line - 1] = lines[mutant.line - 1].replace(mutant.before, mutant.after)
         path.write_text("\n".join(lines) + "\n")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(folder) / "src"), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1"}
         start = time.perf_counter()
         for names in TESTS:
             tests = [f"tests/test_{name}.py" for name in names]
@@ -119,6 +118,16 @@ def dies(mutant: Mutant) -> tuple[bool, float]:
             if done.returncode:
                 return True, time.perf_counter() - start
         return False, time.perf_counter() - start
+
+
+def snapshot(folder: str) -> Path:
+    """Copy what the tests need, so that work on the tree does not disturb the run."""
+    for name in ("src", "tests"):
+        shutil.copytree(
+            ROOT / name, Path(folder) / name, ignore=shutil.ignore_patterns("weights", "__pycache__")
+        )
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return Path(folder)
 
 
 def main() -> None:
@@ -131,9 +140,10 @@ def main() -> None:
     every = [mutant for file in FILES for mutant in mutants(file)]
     chosen = random.Random(arguments.seed).sample(every, min(arguments.count or len(every), len(every)))
     print(f"{len(chosen)} of {len(every)} mutants, seed {arguments.seed}")
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        results = []
-        for mutant, (failed, seconds) in zip(chosen, pool.map(dies, chosen), strict=True):
+    results = []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
+        run = partial(dies, whole=snapshot(folder))
+        for mutant, (failed, seconds) in zip(chosen, pool.map(run, chosen), strict=True):
             results.append((mutant, failed, seconds))
             verdict = f"dies in {seconds:3.0f} s" if failed else f"SURVIVES {seconds:3.0f} s"
             print(f"{verdict}  {mutant.file}.py:{mutant.line}  {mutant.after}", flush=True)

@@ -73,6 +73,20 @@ def test_2m_in_ds_and_bns_by_their_coefficients():
     same(schedule, ds.BNS.from_values(T, table[:, 0].tolist(), b, c), ds.DPMpp(4, T))
 
 
+def test_ds_in_flow_form_mixes_velocities():
+    schedule, t = SCHEDULES["flow"], torch.tensor(T, dtype=torch.float64)
+    m = [[], [-0.5], [0.1, -0.7], [0.05, 0.2, -0.6]]
+    x, velocities = torch.linspace(-1, 1, 5, dtype=torch.float64), []
+    predict = ds.wrap(lambda x, time: x.cos(), schedule)
+    wanted = x
+    for i in range(4):
+        velocities.append(wanted.cos())
+        mixed = sum(w * v for w, v in zip([*m[i], 1 - sum(m[i])], velocities, strict=True))
+        wanted = wanted + (t[i + 1] - t[i]) * mixed
+    found = ds.sample(predict, x[None], ds.DS.from_values("velocity", T, m)(schedule))
+    assert relative(found, wanted[None]) < 1e-12
+
+
 def test_ds_and_bns_start_as_ddim_or_euler(schedule):
     for solver in (ds.BNS(4, t=T), ds.BNS(4, tied=True, t=T), ds.DS(4, t=T), ds.DS(4, "velocity", t=T)):
         same(schedule, solver, ds.DDIM(4, T))

@@ -35,11 +35,14 @@ def edit(folder, change):
 @pytest.mark.parametrize("name", ds.SOLVERS)
 def test_every_solver_comes_back(name, tmp_path):
     solver = drawn(4) if name == "dual" else ds.SOLVERS[name](nfe=4)
-    ds.save(solver, tmp_path, schedule=SCHEDULE, backbone="toy", metrics={"frechet": 1.25})
+    note = "weights [1,   2] and [ 3 ]"
+    ds.save(solver, tmp_path, schedule=SCHEDULE, backbone="toy", metrics={"frechet": 1.25}, note=note)
     again, schedule, info = ds.load(tmp_path)
     assert type(again) is type(solver)
     assert relative(again(schedule).weights, solver(SCHEDULE).weights) < 1e-12
     assert (info["backbone"], info["metrics"], info["version"]) == ("toy", {"frechet": 1.25}, ds.__version__)
+    assert info["note"] == note
+    assert schedule == SCHEDULE
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
@@ -83,8 +86,9 @@ def test_elsewhere_it_names_what_is_there_unless_a_fallback_is_named(folder, nfe
     assert isinstance(solver, ds.DPMpp)
     assert solver.nfe == nfe
     assert "using dpmpp" in caplog.text
-    with pytest.raises(ValueError, match="fallback must be one of 'ddim'"):
-        ds.load(folder, nfe=nfe, fallback="best")
+    for name in ("best", "dual"):
+        with pytest.raises(ValueError, match="fallback must be one of 'ddim'"):
+            ds.load(folder, nfe=nfe, fallback=name)
 
 
 def test_saving_again_changes_nothing_but_rounding(folder, tmp_path):
@@ -106,8 +110,14 @@ CHANGES = {
     "missing key": (lambda c: c.pop("schedule"), "the file lacks schedule"),
     "extra key": (lambda c: c.update(speed=1), "the file has unknown speed: remove it"),
     "unknown solver": (lambda c: c.update(solver="magic"), "solver: the name must be one of 'ddim'"),
-    "unknown prediction": (lambda c: c.update(prediction="score"), "prediction must be null or one of"),
-    "unknown schedule": (lambda c: c["schedule"].update(type="vp"), "schedule: unknown schedule type 'vp'"),
+    "unknown prediction": (
+        lambda c: c.update(prediction="score"),
+        "prediction: it must be one of None, 'noise'",
+    ),
+    "unknown schedule": (
+        lambda c: c["schedule"].update(type="vp"),
+        "schedule: type must be one of 'vp-betas'",
+    ),
     "schedule lacks": (lambda c: c["schedule"].pop("steps"), "schedule: .*lacks steps"),
     "no solvers": (lambda c: c.update(solvers={}), "solvers must be a non-empty dict"),
     "wrong nfe": (
@@ -137,7 +147,7 @@ CHANGES = {
     ),
     "a word": (
         lambda c: c["solvers"]["3"]["corrector"].update(tau_u=["a", 1]),
-        "corrector.tau_u must be a list of 2",
+        "corrector.tau_u\\[0\\] must be a finite number, not 'a'",
     ),
     "negative tau": (
         lambda c: c["solvers"]["3"]["corrector"].update(tau_u=[-1.0, 1]),
@@ -155,6 +165,18 @@ CHANGES = {
     "fixed what": (
         lambda c: c["solvers"]["3"].update(fixed={"theta": 0.5}),
         "a name in fixed must be one of 'gamma'",
+    ),
+    "digits as text": (
+        lambda c: c["solvers"]["3"]["predictor"].update(gamma="010"),
+        "predictor.gamma must be a list",
+    ),
+    "a boolean": (
+        lambda c: c["solvers"]["3"]["predictor"].update(gamma=[True, 0, 0]),
+        "must be a finite number, not True",
+    ),
+    "a huge number": (
+        lambda c: c["solvers"]["3"]["predictor"].update(gamma=[10**400, 0, 0]),
+        "must be a finite number",
     ),
     "fixed as list": (lambda c: c["solvers"]["3"].update(fixed=[1]), "solvers.3"),
     "bound as text": (lambda c: c["solvers"]["3"].update(bound="2"), "solvers.3"),
@@ -193,6 +215,9 @@ def test_other_broken_files(folder, tmp_path):
     path.write_text(path.read_text().replace('"format": 1', '"format": 1, "format": 1'))
     with pytest.raises(ValueError, match="a key is there twice"):
         ds.load(folder, nfe=3)
+    path.write_text("[" * 200_000)
+    with pytest.raises(ValueError, match="not a whole artifact"):
+        ds.load(folder)
     path.write_text("[1, 2]")
     with pytest.raises(ValueError, match="format is 'list'"):
         ds.load(folder)
@@ -208,7 +233,7 @@ def test_what_cannot_be_saved_is_refused_and_leaves_the_old_file(folder):
     for solvers, options, words in (
         ([drawn(3), ds.BNS(4)], {}, "one registered class"),
         ([drawn(3), drawn(3)], {}, "one solver an NFE"),
-        (drawn(3), {"loss": float("nan")}, "cannot be written as JSON"),
+        (drawn(3), {"loss": [1.0, float("nan")]}, r"provenance.loss\[1\] is not finite"),
         (drawn(3), {"model": object()}, "cannot be written as JSON"),
         (drawn(3), {"prediction": "score"}, "prediction must be one of"),
     ):
@@ -240,12 +265,15 @@ def test_a_crash_while_writing_leaves_the_old_file(folder, monkeypatch):
         (lambda: ds.DualSolver(3, kind="p3"), "kind must be one of 'p1', 'p1c2', 'p2', 'p2c2', not 'p3'"),
         (lambda: ds.DualSolver(3, domain="log"), "domain must be one of"),
         (lambda: ds.DualSolver(3, parametrisation="raw"), "parametrisation must be one of"),
-        (lambda: ds.DualSolver(3, bound=0.0), "bound must be positive or None"),
+        (lambda: ds.DualSolver(3, bound=0.0), "bound must be a finite number greater than 0"),
         (lambda: ds.DualSolver(3, parametrisation="direct", shared=True), "do not go with 'direct'"),
-        (lambda: ds.DualSolver(3, t=[0.9, 0.1]), r"t must hold nfe \+ 1 = 4 times, not 2"),
+        (lambda: ds.DualSolver(3, t=[0.9, 0.1]), "t must hold 4 numbers, not 2"),
         (lambda: ds.DualSolver(2, t=[0.9, 0.95, 0.1]), "strictly decreasing"),
-        (lambda: ds.DualSolver(2, t=[0.9, float("nan"), 0.1]), "strictly decreasing"),
-        (lambda: ds.DPMpp(3, [0.9, 0.5, 0.6, 0.1])(SCHEDULE), "4 strictly decreasing times for 3 steps"),
+        (lambda: ds.DualSolver(2, t=[0.9, float("nan"), 0.1]), r"t\[1\] must be a finite number, not nan"),
+        (
+            lambda: ds.DPMpp(3, [0.9, 0.5, 0.6, 0.1])(SCHEDULE),
+            "grid must be at least two strictly decreasing",
+        ),
         (lambda: ds.DPMpp(3, order=4)(SCHEDULE), "order must be one of 1, 2, 3, not 4"),
         (lambda: ds.UniPC(3, variant="bh3")(SCHEDULE), "variant must be one of 'bh1', 'bh2'"),
         (lambda: ds.Euler(3, prediction="score")(SCHEDULE), "prediction must be one of"),
@@ -259,7 +287,22 @@ def test_a_crash_while_writing_leaves_the_old_file(folder, monkeypatch):
             "masked=True wants 0",
         ),
         (lambda: ds.BNS.from_values([0.9, 0.5, 0.1], [1.0], [[1], [1, 1]]), "a must hold 2 numbers, not 1"),
-        (lambda: ds.DualSolver.from_values("p1", [0.9, 0.1], {}, speed=2), "unknown option"),
+        (
+            lambda: ds.DualSolver.from_values("p1", [0.9, 0.1], [1]),
+            r"predictor must hold gamma, .*, not \[1\]",
+        ),
+        (lambda: ds.DualSolver(3, t=0.5), "t must be a list of numbers, not 0.5"),
+        (lambda: ds.DualSolver(3, fixed=["gamma"]), "fixed must map names to values"),
+        (lambda: ds.DualSolver(3, fixed={"tau": -0.5}), "fixed tau must be a finite number greater than 0"),
+        (lambda: ds.DualSolver(3, domain="mix", fixed={"tau": 5}), r"fixed tau must lie in \[0, 1\]"),
+        (lambda: ds.DualSolver(3, shared="false"), "shared must be one of True, False, not 'false'"),
+        (lambda: ds.DDIM(3, grid="ramp"), "grid must be one of 'uniform'"),
+        (lambda: ds.DDIM(3, grid=[0.9, 0.1]), "grid must hold 4 numbers, not 2"),
+        (
+            lambda: ds.sample(lambda x, t: (x, x), torch.ones(1), ds.DDIM(3)),
+            "call the solver on a schedule first",
+        ),
+        (lambda: ds.save(drawn(3), "x", schedule="vp"), "schedule must be a Schedule or None"),
         (lambda: drawn(3, fixed={"gamma": 9.0}), "contradicts fixed"),
     ],
 )
@@ -282,3 +325,53 @@ def test_learned_solvers_are_modules_like_any_other(name):
     torch.nn.Sequential(solver).half()  # half precision is for networks, not for coefficients
     assert torch.equal(solver(SCHEDULE).weights, wanted)
     assert wanted.dtype == torch.float64
+
+
+def test_fixed_solvers_are_checked_where_they_are_made(tmp_path):
+    ds.save(ds.DPMpp(4), tmp_path)
+    for change, words in (
+        ({"nfe": "4"}, "nfe must be a whole number >= 1, not '4'"),
+        ({"order": 9}, "order must be one of 1, 2, 3, not 9"),
+        ({"lower_order_final": "no"}, "lower_order_final must be one of True, False"),
+        ({"grid": [0.9, 0.1]}, "grid must hold 5 numbers, not 2"),
+    ):
+        edit(
+            tmp_path, lambda c, change=change: c["solvers"].update({"4": {**ds.DPMpp(4).values(), **change}})
+        )
+        with pytest.raises(ValueError, match=words):
+            ds.load(tmp_path)
+
+
+def test_a_diverged_solver_is_not_blamed_on_the_grid():
+    solver = ds.DualSolver(3)
+    solver.predictor["kappa_u"].data[1] = float("nan")
+    with pytest.raises(ValueError, match=r"step 1, .*: its parameters are not finite"):
+        solver(SCHEDULE)
+
+
+def test_a_solver_starts_where_the_papers_code_does():
+    values = ds.DualSolver(5).values()
+    for part, steps in (("predictor", 5), ("corrector", 4)):
+        assert values[part]["gamma"] == values[part]["kappa_u"] == values[part]["kappa_v"] == [0.0] * steps
+        assert values[part]["tau_u"] == values[part]["tau_v"] == pytest.approx([1.3132616875182228] * steps)
+    assert values["bound"] == 2.0
+    assert values["t"] == pytest.approx([0.999, 0.7994, 0.5998, 0.4002, 0.2006, 0.001])
+    table = ds.DualSolver(5)(SCHEDULE)
+    alpha, sigma = table.alpha, table.sigma
+    d_alpha, d_sigma = (x.diff()[:4] / 2 for x in (alpha, sigma))
+    trapezoid = torch.stack([torch.ones(4).double(), d_alpha, d_sigma, d_alpha, d_sigma], 1)
+    assert torch.allclose(table.weights[1:, 0], trapezoid)
+    ddim = torch.stack([torch.ones(5).double(), alpha.diff(), sigma.diff()], 1)
+    assert torch.allclose(table.weights[0, 1, :3], ddim[0])
+    assert torch.allclose(table.weights[:, 1, 0], ddim[:, 0])
+
+
+def test_tied_bns_has_one_set_of_weights():
+    solver = ds.BNS(3, tied=True)
+    assert [name for name, _ in solver.named_parameters()] == ["a", "b", "times.logits"]
+    with torch.no_grad():
+        solver.b += 0.5
+    table = solver(ds.Flow())
+    assert torch.allclose(
+        table.weights[0, 1, 1:3], 1.5 * torch.stack([table.alpha.diff()[0], table.sigma.diff()[0]])
+    )

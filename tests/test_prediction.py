@@ -41,7 +41,7 @@ def test_undefined_halves_are_refused():
         basis("noise", ds.Flow(), torch.tensor(1.0))
     with pytest.raises(ValueError, match="nothing of the noise where sigma = 0"):
         basis("data", ds.Flow(), torch.tensor(0.0))
-    with pytest.raises(ValueError, match="unknown prediction 'score'"):
+    with pytest.raises(ValueError, match="prediction must be one of 'noise', 'data', 'velocity'"):
         ds.wrap(lambda x, time: x, ds.Flow(), "score")
 
 
@@ -106,7 +106,7 @@ def test_guidance_combines_in_float32():
 
 
 def test_negative_guidance_is_refused():
-    with pytest.raises(ValueError, match="guidance scale is a number >= 0, not -1"):
+    with pytest.raises(ValueError, match="the guidance scale must not be negative"):
         ds.guided(lambda x, time, c: x, -1.0, torch.ones(1), torch.ones(1))
 
 
@@ -152,3 +152,36 @@ def test_combine_skips_zeros_and_leaves_its_inputs_alone():
 
 def test_all_schedules_are_covered():
     assert {type(s) for s in SCHEDULES.values()} == {ds.VP, ds.Flow, ds.VE}
+
+
+def test_what_is_not_a_pair_is_refused():
+    schedule, x = ds.Flow(), torch.ones(4, 3)
+    table = ds.DPMpp(3)(schedule)
+    for predict in (lambda x, t: x, lambda x, t: (x, x[:2]), lambda x, t: None):
+        with pytest.raises(ValueError, match=r"returns Prediction\(data, noise\), both of shape \(4, 3\)"):
+            ds.sample(predict, x, table)
+    with pytest.raises(
+        ValueError, match=r"tensor of shape \(4, 3\) like its input, not a tensor of shape \(4, 6\)"
+    ):
+        ds.sample(ds.wrap(lambda x, time: torch.cat([x, x], 1), schedule), x, table)
+    with pytest.raises(ValueError, match="conditions are tensors, or tuples or dicts"):
+        ds.guided(lambda x, time, c: x, 2.0, None, None)
+
+
+def test_a_table_for_another_schedule_is_refused():
+    predict = ds.wrap(lambda x, time: x, ds.VP.linear(), "noise")
+    with pytest.raises(
+        ValueError, match="made for another schedule: its alpha differs from that of vp-linear"
+    ):
+        ds.sample(predict, torch.ones(2, 3), ds.DPMpp(3)(ds.Flow()))
+
+
+def test_half_precision_predictions_do_not_lower_the_states():
+    schedule, seen = ds.Flow(), []
+
+    def predict(x, t):
+        seen.append(x.dtype)
+        return ds.Prediction(x.bfloat16(), x.bfloat16())
+
+    ds.sample(predict, torch.ones(2, 3), ds.DDIM(3)(schedule))
+    assert seen == [torch.float32] * 3

@@ -60,3 +60,25 @@ def test_a_learned_neighbour_starts_another_class():
 def test_counts_must_agree():
     with pytest.raises(ValueError, match="the table has 4 evaluations and the solver 3"):
         ds.project(ds.BNS(3), ds.DDIM(4)(SCHEDULES["vp"]), SCHEDULES["vp"])
+
+
+def test_what_cannot_be_projected_says_why_and_stays_as_it_was():
+    schedule = SCHEDULES["vp"]
+    solver = ds.BNS(5)
+    with pytest.raises(ValueError, match="t must be at least two strictly decreasing times"):
+        ds.project(solver, ds.Heun(5)(schedule), schedule)  # stages repeat a time
+    assert torch.equal(solver(schedule).weights, ds.BNS(5)(schedule).weights)
+    with pytest.raises(ValueError, match="only learned solvers can be set to other methods, not DDIM"):
+        ds.project(ds.DDIM(3), ds.DDIM(3)(schedule), schedule)
+
+
+def test_projection_works_without_gradients_around_it_and_from_pure_noise():
+    schedule = SCHEDULES["flow"]
+    with torch.inference_mode():
+        assert ds.project(ds.BNS(4), ds.DPMpp(4)(schedule), schedule) < 1e-9
+    for nfe in (2, 3, 4):
+        grid = torch.linspace(1, 0, nfe + 1).tolist()
+        solver = ds.DualSolver(nfe, "p1")
+        assert ds.project(solver, ds.DDIM(nfe, grid)(schedule), schedule) < 1e-9
+    everything = ds.DualSolver(3, "p1", fixed={"gamma": 1.0, "tau": 1.0, "kappa": 0.0})
+    assert ds.project(everything, ds.DDIM(3)(schedule), schedule) < 1e-12

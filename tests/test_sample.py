@@ -7,6 +7,7 @@ import torch
 
 import dualsolver as ds
 from conftest import GAUSSIAN, MIXTURE, drawn, relative
+from dualsolver.solvers.dual import KINDS
 
 X = torch.linspace(-2, 2, 31, dtype=torch.float64)
 
@@ -24,14 +25,17 @@ def test_the_loop_is_dpmpp_written_out():
     assert relative(ds.sample(predict, X, table), x) < 1e-12
 
 
-def test_the_loop_is_dual_solver_written_out():
-    """Alg. predictor-corrector with Eqs. fo-pred and so-corr, by L and its inverse as the paper has them."""
-    schedule, solver = ds.VP.continuous(), drawn(4, seed=3)
+@pytest.mark.parametrize("domain", ["loglinear", "mix"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loop_is_dual_solver_written_out(kind, domain):
+    """Alg. predictor-corrector with Eqs. fo-pred, so-pred and so-corr, by L and its inverse as printed."""
+    schedule, solver = ds.VP.continuous(), drawn(4, kind, seed=3, domain=domain)
     values, predict = solver.values(), MIXTURE.predict(schedule)
     t = torch.tensor(values["t"], dtype=torch.float64)
     alpha, sigma = schedule(t)
 
     def step(part, i):
+        """A, B, and for data and noise (increment of L^-1, K, 1 / r), with the scalars of step i."""
         p = {name: torch.tensor(x[i], dtype=torch.float64) for name, x in values[part].items()}
         g, c, n = p["gamma"], i, i + 1
         if g >= 0:
@@ -42,24 +46,30 @@ def test_the_loop_is_dual_solver_written_out():
             A, B = (alpha[n] / alpha[c]) ** -g, alpha[n] ** -g
 
         def increments(y, tau, kappa):
-            u = torch.log(1 + tau * y) / tau
-            return y[n] - y[c], kappa * (u[n] - u[c]) ** 2
+            u = torch.log(1 + tau * y) / tau if domain == "loglinear" else (1 - tau) * y + tau * y.log()
+            return y[n] - y[c], kappa * (u[n] - u[c]) ** 2, (u[n] - u[c]) / (u[c] - u[c - 1])
 
         return A, B, increments(y_u, p["tau_u"], p["kappa_u"]), increments(y_v, p["tau_v"], p["kappa_v"])
 
-    x, query = X, X
-    now = predict(query, t[0])
+    x, now, old = X, predict(X, t[0]), None
     for i in range(4):
-        A, B, (L_u, K_u), (L_v, K_v) = step("predictor", i)
-        query = A * x + B * (now.data * (L_u + K_u) + now.noise * (L_v + K_v))
+        A, B, *sides = step("predictor", i)
+        total = A * x
+        for k, (L, K, inverse_r) in enumerate(sides):
+            if kind in ("p1", "p1c2") or i in (0, 3):  # the last step is lowered
+                total = total + B * now[k] * (L + K)
+            else:
+                total = total + B * (now[k] * L + (now[k] - old[k]) * inverse_r / 2 * (L + K))
         if i == 3:
             break
-        new = predict(query, t[i + 1])
-        A, B, (L_u, K_u), (L_v, K_v) = step("corrector", i)
-        data = now.data * L_u + (new.data - now.data) / 2 * (L_u + K_u)
-        noise = now.noise * L_v + (new.noise - now.noise) / 2 * (L_v + K_v)
-        x, now = A * x + B * (data + noise), new
-    assert relative(ds.sample(predict, X, solver(schedule)), query) < 1e-12
+        new, query = predict(total, t[i + 1]), total
+        if kind.endswith("c2"):
+            A, B, *sides = step("corrector", i)
+            query = A * x
+            for k, (L, K, _) in enumerate(sides):
+                query = query + B * (now[k] * L + (new[k] - now[k]) / 2 * (L + K))
+        x, old, now = query, now, new
+    assert relative(ds.sample(predict, X, solver(schedule)), total) < 1e-12
 
 
 def test_trajectory_and_steps_show_the_same_run():
@@ -113,8 +123,8 @@ def test_memory_is_a_window(name):
 
     table = ds.SOLVERS[name](nfe=12)(schedule)
     for step in ds.steps(predict, X, table):
-        del step
-        assert sum(ref() is not None for ref in alive) <= table.window + 1
+        del step  # it shows the newest prediction
+        assert sum(ref() is not None for ref in alive) <= table.window
 
 
 def test_gradients_of_a_sample_are_those_of_finite_differences():

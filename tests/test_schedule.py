@@ -153,6 +153,8 @@ def test_learned_times_start_where_told_and_keep_their_ends():
     moved = times()
     assert moved[[0, -1]].tolist() == [0.97, 0.01]
     assert bool((moved.diff() < 0).all())
+    small = LearnedTimes([100.0, 1.0, 1e-6, 1e-9, 0.0])()
+    assert small.tolist() == pytest.approx([100.0, 1.0, 1e-6, 1e-9, 0.0], rel=1e-13)
     steps = torch.softmax(times.logits, 0) * 0.96
     assert torch.allclose(-moved.diff(), steps)
 
@@ -162,17 +164,21 @@ def test_learned_times_start_where_told_and_keep_their_ends():
     [
         (lambda: ds.VP.linear()(1.2), r"t = 1.2 leaves the time range"),
         (lambda: ds.Flow()(float("nan")), "leaves the time range"),
-        (lambda: ds.VP.from_betas([0.1, 1.0]), "strictly between 0 and 1"),
-        (lambda: ds.Flow(shift=0.0), "shift must be positive"),
-        (lambda: ds.VE(3.0, 2.0), "sigma_min < sigma_max"),
-        (lambda: ds.VP.linear().grid(3, "ramp"), "unknown grid 'ramp': choose one of uniform"),
-        (lambda: ds.VP.linear().grid(0), "at least one step"),
+        (lambda: ds.VP.from_betas([1.0, 0.1]), "strictly between 0 and 1"),
+        (lambda: ds.Flow(shift=0.0), "shift must be a finite number greater than 0"),
+        (lambda: ds.VE(3.0, 2.0), "sigma_max must be a finite number greater than 3"),
+        (lambda: ds.VP.linear().grid(3, "ramp"), "grid must be one of 'uniform'"),
+        (lambda: ds.VP.linear().grid(0), "steps must be a whole number >= 1"),
         (lambda: ds.VP.linear().grid(3, start=0.2, end=0.5), "does not fit"),
         (lambda: ds.Flow().grid(3, "karras", start=1.0), "alpha > 0 at its start"),
         (lambda: ds.VP.linear().time(-50.0), "leaves the time range"),
         (lambda: LearnedTimes([0.5, 0.5]), "strictly decreasing"),
-        (lambda: from_config({"type": "vp"}), "unknown schedule type 'vp'"),
+        (lambda: from_config({"type": "vp"}), "type must be one of 'vp-betas'"),
         (lambda: from_config({"type": "flow", "speed": 2}), "speed"),
+        (lambda: ds.VP.from_betas([0.1, 1.0]), "zero terminal SNR"),
+        (lambda: ds.VP.linear(steps=-1), "steps must be a whole number"),
+        (lambda: ds.Flow(shift="3"), "shift must be a finite number greater than 0, not '3'"),
+        (lambda: ds.VP.continuous(beta_max=math.inf), "beta_max must be a finite number"),
         (lambda: from_config({"type": "flow", "shift": 2.0}), "lacks time_scale"),
     ],
 )

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .checks import whole
 from .solvers import DualSolver, Solver
-from .solvers.dual import OPTIONS
 
 
 def interpolate(first: Solver, second: Solver, nfe: int) -> DualSolver:
@@ -24,11 +24,12 @@ def interpolate(first: Solver, second: Solver, nfe: int) -> DualSolver:
     4
     """
     low, high = sorted((_checked(first), _checked(second)), key=lambda solver: solver.nfe)
-    for option in OPTIONS:
-        if getattr(low, option) != getattr(high, option):
+    nfe, other = whole("nfe", nfe), high.options()
+    for option, value in low.options().items():
+        if value != other[option]:
             raise ValueError(
-                f"cannot interpolate: {option} is {getattr(low, option)!r} at NFE {low.nfe} "
-                f"but {getattr(high, option)!r} at NFE {high.nfe}"
+                f"cannot interpolate: {option} is {value!r} at NFE {low.nfe} "
+                f"but {other[option]!r} at NFE {high.nfe}"
             )
     if not low.nfe < high.nfe or not low.nfe <= nfe <= high.nfe:
         raise ValueError(f"nfe = {nfe} does not lie between {low.nfe} and {high.nfe}")
@@ -39,6 +40,7 @@ def interpolate(first: Solver, second: Solver, nfe: int) -> DualSolver:
 
 def resample(solver: Solver, nfe: int) -> DualSolver:
     """Return a Dual-Solver at another NFE, its lists stretched to the new length: a start for learning."""
+    nfe = whole("nfe", nfe)
     if nfe < 2:
         raise ValueError(_why_not_one(nfe))
     known = _checked(solver)
@@ -96,7 +98,7 @@ def _lists(values: dict[str, Any]) -> list[tuple[str, Tensor]]:
 def _per_time(solver: DualSolver, name: str, x: Tensor, dt: Tensor, back: bool = False) -> Tensor:
     """A -> (A - 1) / dt and P -> P / dt^2, or back; natural parameters and fixed ones stay."""
     letter = name.partition(".")[2].partition("_")[0]
-    if letter in solver.fixed or letter not in ("A", "P"):
+    if letter in solver.coordinates.fixed or letter not in ("A", "P"):
         return x
     if letter == "P":
         return x * dt**2 if back else x / dt**2
@@ -110,5 +112,4 @@ def _solver(like: DualSolver, curves: dict[str, Tensor]) -> DualSolver:
         if key != "t":
             part, _, name = key.partition(".")
             parts[part][name] = _per_time(like, key, x, -t.diff()[: len(x)], back=True).tolist()
-    options: dict[str, Any] = {option: getattr(like, option) for option in OPTIONS}
-    return DualSolver.from_values(t=t.tolist(), **options, **parts)
+    return DualSolver.from_values(t=t.tolist(), **like.options(), **parts)

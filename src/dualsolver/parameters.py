@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .checks import check_choice, whole
 from .files import write_whole
 from .interpolate import interpolate
 from .prediction import KINDS
 from .schedule import Schedule, from_config
 from .solvers import SOLVERS, Solver
-from .solvers.base import check_choice
+from .solvers.base import Fixed
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +51,9 @@ def save(
         )
     if len({s.nfe for s in solvers}) < len(solvers):
         raise ValueError(f"a file holds one solver an NFE, not {[s.nfe for s in solvers]}")
-    if prediction is not None:
-        check_choice("prediction", prediction, tuple(KINDS))
+    check_choice("prediction", prediction, (None, *KINDS))
+    if not isinstance(schedule, Schedule | None):
+        raise ValueError(f"schedule must be a Schedule or None, not {schedule!r}")
     content = {
         "_class_name": "DualSolverScheduler",
         "format": FORMAT,
@@ -61,9 +63,11 @@ def save(
         "provenance": {"version": __version__, **provenance},
         "solvers": {str(s.nfe): s.values() for s in solvers},
     }
+    if bad := _not_finite(content):
+        raise ValueError(f"{bad} is not finite: it cannot be saved")
     try:
-        text = json.dumps(content, indent=2, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        text = json.dumps(content, indent=2)
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"cannot be written as JSON: {error}") from None
     path = Path(folder) / NAME
     write_whole(path, _lists_on_one_line(text) + "\n")
@@ -92,25 +96,49 @@ def load(
 def choose(solvers: Mapping[int, Solver], nfe: int | None, where: str, fallback: str | None = None) -> Solver:
     """Pick the solver for an NFE from those learned: as it is, interpolated, or the named fallback."""
     held = ", ".join(map(str, solvers))
+    if fallback is not None:
+        check_choice("fallback", fallback, tuple(name for name, kind in SOLVERS.items() if _is_fixed(kind)))
     if nfe is None:
         if len(solvers) > 1:
             raise ValueError(f"{where} holds NFE {held}: say which one, as nfe=...")
         return next(iter(solvers.values()))
+    nfe = whole("nfe", nfe)
     if nfe in solvers:
         return solvers[nfe]
+    try:
+        return _between(solvers, nfe, where, held)
+    except ValueError:
+        if fallback is None:
+            raise
+    logger.warning("NFE %d was not learned (%s holds NFE %s): using %s", nfe, where, held, fallback)
+    return SOLVERS[fallback](nfe=nfe)
+
+
+def _between(solvers: Mapping[int, Solver], nfe: int, where: str, held: str) -> Solver:
     below, above = [n for n in solvers if n < nfe], [n for n in solvers if n > nfe]
-    if below and above:
-        neighbours = max(below), min(above)
-        solver = interpolate(solvers[neighbours[0]], solvers[neighbours[1]], nfe)
-        logger.warning("NFE %d was not learned: interpolated between NFE %d and %d", nfe, *neighbours)
-        return solver
-    if fallback is not None:
-        check_choice("fallback", fallback, tuple(SOLVERS))
-        logger.warning("NFE %d was not learned (%s holds NFE %s): using %s", nfe, where, held, fallback)
-        return SOLVERS[fallback](nfe=nfe)
-    raise ValueError(
-        f"NFE {nfe} was not learned: {where} holds NFE {held}; ask for one of them or name a fallback"
-    )
+    if not below or not above:
+        raise ValueError(
+            f"NFE {nfe} was not learned: {where} holds NFE {held}; ask for one of them or name a fallback"
+        )
+    low, high = max(below), min(above)
+    solver = interpolate(solvers[low], solvers[high], nfe)
+    logger.warning("NFE %d was not learned: interpolated between NFE %d and %d", nfe, low, high)
+    return solver
+
+
+def _is_fixed(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Fixed)
+
+
+def _not_finite(value: Any, where: str = "") -> str:
+    """Name the first number in a nested structure that is not finite."""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else where.removeprefix(".")
+    if isinstance(value, Mapping):
+        return next(filter(None, (_not_finite(v, f"{where}.{k}") for k, v in value.items())), "")
+    if isinstance(value, list | tuple):
+        return next(filter(None, (_not_finite(v, f"{where}[{i}]") for i, v in enumerate(value))), "")
+    return ""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -125,7 +153,7 @@ def read(path: Path) -> dict[str, Any]:
         content = json.loads(
             text.decode(), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
         )
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a whole artifact: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -137,10 +165,7 @@ def read(path: Path) -> dict[str, Any]:
         if not isinstance(content[key], kind) or not content[key]:
             raise ValueError(f"{path}: {key} must be a non-empty {kind.__name__}, not {content[key]!r}")
     _named(path, "solver", lambda name: check_choice("the name", name, tuple(SOLVERS)), content["solver"])
-    if content["prediction"] not in (None, *KINDS):
-        raise ValueError(
-            f"{path}: prediction must be null or one of {', '.join(KINDS)}, not {content['prediction']!r}"
-        )
+    _named(path, "prediction", lambda kind: check_choice("it", kind, (None, *KINDS)), content["prediction"])
     return content
 
 
@@ -163,7 +188,7 @@ def _named(path: Path, where: str, build: Any, given: Any) -> Any:
     """Run `build`, and let its complaint say in which file and field."""
     try:
         return build(given)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except Exception as error:
         raise ValueError(f"{path}: {where}: {error}") from None
 
 
@@ -192,7 +217,7 @@ def _finite(number: str) -> float:
 def _lists_on_one_line(text: str) -> str:
     """json.dumps puts each number on a line of its own; a list of numbers reads better on one."""
     return re.sub(
-        r"\[[\s\d.,eE+-]*\]",
+        r"\[\s*\n[\s\d.,eE+-]*\]",
         lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"),
         text,
     )

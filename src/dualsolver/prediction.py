@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from .checks import check_choice, number
 from .schedule import Schedule
 
 
@@ -47,6 +48,22 @@ def combine(weights: Sequence[float | Tensor], tensors: Sequence[Tensor]) -> Ten
     return total
 
 
+def paired(prediction: Any, x: Tensor) -> Prediction:
+    """Check what a predict function returned for x, in the dtype of x."""
+    if not isinstance(prediction, tuple) or [getattr(p, "shape", None) for p in prediction] != [x.shape] * 2:
+        raise ValueError(
+            f"a predict function returns Prediction(data, noise), both of shape {tuple(x.shape)}, "
+            f"not {_described(prediction)}: ds.wrap makes one of a network"
+        )
+    return Prediction(*(p.to(x.dtype) for p in prediction))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"({', '.join(map(_described, value))})" if isinstance(value, tuple) else type(value).__name__
+
+
 def _is_one(weight: float | Tensor) -> bool:
     return not isinstance(weight, Tensor) and weight == 1.0
 
@@ -58,8 +75,6 @@ def basis(kind: str, schedule: Schedule, t: Tensor) -> Tensor:
     >>> basis("velocity", Flow(), torch.tensor(0.25)).tolist()  # data = x - t v, noise = x + (1 - t) v
     [[1.0, -0.25], [1.0, 0.75]]
     """
-    if kind not in KINDS:
-        raise ValueError(f"unknown prediction {kind!r}: a network predicts one of {', '.join(KINDS)}")
     alpha, sigma = schedule(t)
     entries = KINDS[kind](schedule, alpha, sigma)
     return torch.stack(entries, -1).reshape(*alpha.shape, 2, 2)
@@ -95,14 +110,19 @@ class Network:
     """A predict function made of a network, its schedule and what it predicts; made by `wrap`."""
 
     def __init__(self, model: Model, schedule: Schedule, kind: str, dtype: torch.dtype | None) -> None:
-        if kind not in KINDS:
-            raise ValueError(f"unknown prediction {kind!r}: a network predicts one of {', '.join(KINDS)}")
+        check_choice("prediction", kind, tuple(KINDS))
         self.model, self.schedule, self.kind, self.dtype = model, schedule, kind, dtype
 
     def output(self, x: Tensor, t: Tensor) -> Tensor:
         """The network's native output, in the dtype of x; the one place where dtypes change."""
         time = self.schedule.model_time(t).to(device=x.device, dtype=torch.float32)
-        return self.model(x.to(self.dtype or x.dtype), time.expand(len(x))).to(x.dtype)
+        output = self.model(x.to(self.dtype or x.dtype), time.expand(len(x)))
+        if not isinstance(output, Tensor) or output.shape != x.shape:
+            raise ValueError(
+                f"the network must return a tensor of shape {tuple(x.shape)} like its input, "
+                f"not {_described(output)}: wrap a function that takes the right part of its output"
+            )
+        return output.to(x.dtype)
 
     def native(self, x: Tensor, t: Tensor) -> Prediction:
         """The unconverted pair (x, output), for tables that `fold` has rewritten."""
@@ -146,8 +166,8 @@ def guided(
     `model(x, time, condition)` takes conditions as a tensor, or a tuple or dict of tensors, batch first; the
     doubled batch has the null conditions first. Outputs are combined in float32 at least.
     """
-    if not scale >= 0:
-        raise ValueError(f"a guidance scale is a number >= 0, not {scale}")
+    if number("the guidance scale", scale) < 0:
+        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
     if scale in (0.0, 1.0):
         alone = condition if scale else null
         return lambda x, time: model(x, time, alone)
@@ -166,7 +186,9 @@ def _cat(first: Any, second: Any) -> Any:
         return torch.cat([first, second])
     if isinstance(first, Mapping):
         return {name: _cat(value, second[name]) for name, value in first.items()}
-    return tuple(_cat(a, b) for a, b in zip(first, second, strict=True))
+    if isinstance(first, tuple | list):
+        return tuple(_cat(a, b) for a, b in zip(first, second, strict=True))
+    raise ValueError(f"conditions are tensors, or tuples or dicts of them, not {_described(first)}")
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
@@ -177,7 +199,7 @@ def clipped(predict: Predict, schedule: Schedule, low: float = -1.0, high: float
     """Clamp the predicted data to [low, high] and let the noise follow, so that the pair still makes up x."""
 
     def clip(x: Tensor, t: Tensor) -> Prediction:
-        data = predict(x, t).data.clamp(low, high)
+        data = paired(predict(x, t), x).data.clamp(low, high)
         of_x, of_data = basis("data", schedule, t)[1]
         return Prediction(data, of_x * x + of_data * data)
 

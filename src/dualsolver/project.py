@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -15,35 +16,53 @@ from .solvers.base import Learned
 from .table import Table
 
 
-def project(solver: Learned, table: Table, schedule: Schedule, iterations: int = 200) -> float:
+@torch.inference_mode(False)
+@torch.enable_grad()
+def project(solver: Learned, table: Table, schedule: Schedule, iterations: int = 100) -> float:
     """Set the parameters of `solver` so that its table on `schedule` comes as near as it can to `table`.
 
-    Times are taken from the table; the other scalars by Levenberg-Marquardt on the canonical coefficients.
-    Returns the relative residual: rounding where the parametrisation contains the method, as p1c2 with direct
-    parameters contains DPM-Solver++(2M), BNS any table and DS any multistep method in its form.
+    Times are taken from the table and must strictly decrease; the other scalars come by Levenberg-Marquardt
+    on the canonical coefficients, in seconds. Returns the relative residual: rounding where the
+    parametrisation contains the method, as p1c2 with direct parameters contains DPM-Solver++(2M), BNS any
+    table without stages, and DS any multistep method in its form. An error leaves the solver as it was.
 
     >>> import dualsolver as ds
     >>> schedule, solver = ds.VP.linear(), ds.BNS(nfe=4)
     >>> project(solver, ds.DPMpp(nfe=4)(schedule), schedule) < 1e-9
     True
     """
+    if not isinstance(solver, Learned):
+        raise ValueError(f"only learned solvers can be set to other methods, not {type(solver).__name__}")
     if table.nfe != solver.nfe:
         raise ValueError(
             f"the table has {table.nfe} evaluations and the solver {solver.nfe}: they must agree"
         )
-    solver.times.set(table.t.detach())
-    target = canonical(table).detach()
-    names, start = zip(*((n, p) for n, p in solver.named_parameters() if n != "times.logits"), strict=True)
+    before = copy.deepcopy(solver.state_dict())
+    try:
+        solver.times.set(table.t.detach().clone())
+        return _fit(solver, canonical(table).detach().clone(), schedule, iterations)
+    except BaseException:
+        solver.load_state_dict(before)
+        raise
 
-    def distance(*parameters: Tensor) -> Tensor:
-        found: Table = functional_call(solver, dict(zip(names, parameters, strict=True)), (schedule,))
+
+def _fit(solver: Learned, target: Tensor, schedule: Schedule, iterations: int) -> float:
+    parameters = {name: p for name, p in solver.named_parameters() if name != "times.logits"}
+
+    def distance(*values: Tensor) -> Tensor:
+        found: Table = functional_call(solver, dict(zip(parameters, values, strict=True)), (schedule,))
         difference: Tensor = (canonical(found) - target) / target.norm()
         return difference.flatten()
 
-    generator = torch.Generator().manual_seed(0)  # a hair off the start: gamma = 0 has only one-sided slopes
-    nudged = [p.detach() + 1e-2 * torch.randn(p.shape, generator=generator).to(p) for p in start]
-    best, residual = _levenberg_marquardt(distance, nudged, iterations)
-    for parameter, value in zip(start, best, strict=True):
+    if not parameters:
+        return float(distance().detach().norm())
+    generator = torch.Generator().manual_seed(0)  # a hair off the start: gamma = 0 has only one-sided slopes,
+    nudges = [1e-2 * torch.rand(p.shape, generator=generator).to(p) for p in parameters.values()]
+    start = [
+        p.detach() + nudge for p, nudge in zip(parameters.values(), nudges, strict=True)
+    ]  # and alpha = 0
+    best, residual = _levenberg_marquardt(distance, start, iterations)  # no limit below it
+    for parameter, value in zip(parameters.values(), best, strict=True):
         parameter.data = value
     return residual
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .prediction import Network, Predict, Prediction, combine
+from .prediction import Network, Predict, Prediction, combine, paired
 from .table import Table, fold
 
 Row = Sequence[Sequence[float | Tensor]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """What is known after evaluation `index` at time `t`; `prediction.data` is a preview of the sample."""
 
@@ -55,12 +55,17 @@ def steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
     noise: (B, ...), what sampling starts from (`Schedule.prior` scales it). States are float32, or float64
     if the noise is.
     """
+    if not isinstance(table, Table):
+        raise ValueError(
+            f"sample takes a Table, not {type(table).__name__}: call the solver on a schedule first"
+        )
     state = query = noise.float() if noise.dtype in (torch.float16, torch.bfloat16) else noise
     past: tuple[Tensor, ...] = ()
     for i, row in enumerate(rows(table)):
-        prediction = predict(query, table.t[i])
-        past = (*prediction, *past)[: 2 * table.window]
+        prediction = paired(predict(query, table.t[i]), query)
+        past = (*prediction, *past)
         state, query = advance(row, state, past)
+        past = past[: 2 * (table.window - 1)]  # what the next evaluation will not see goes now
         yield Step(i, table.t[i], prediction, state, query)
 
 
@@ -74,13 +79,23 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     >>> ds.sample(predict, torch.zeros(1, 3, 8, 8), table).shape
     torch.Size([1, 3, 8, 8])
     """
-    if isinstance(predict, Network):
+    if isinstance(predict, Network) and isinstance(table, Table):
+        check_schedule(predict, table)
         folded = fold(table, predict.basis(table.t[:-1]))
         if folded.terms <= table.terms + 2 * table.nfe:  # a conversion takes two terms an evaluation
             predict, table = predict.native, folded
     for step in steps(predict, noise, table):
         final = step.query
     return final.to(noise.dtype)
+
+
+def check_schedule(network: Network, table: Table) -> None:
+    """Refuse a table that was made for another schedule than the network's."""
+    for name, rate in zip(("alpha", "sigma"), network.schedule(table.t), strict=True):
+        if not torch.allclose(rate, getattr(table, name), rtol=1e-6, atol=1e-9):
+            raise ValueError(
+                f"the table was made for another schedule: its {name} differs from that of {network.schedule}"
+            )
 
 
 def trajectory(predict: Predict, noise: Tensor, table: Table) -> Tensor:

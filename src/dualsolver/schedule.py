@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from .checks import check_choice, falling, number, numbers, whole
+
 
 class Schedule(ABC):
     """``t -> (alpha, sigma)`` with its time range, its inverse, the time its network eats, and grids.
@@ -67,14 +69,14 @@ class Schedule(ABC):
     ) -> Tensor:
         """Return steps + 1 decreasing times from start to end; `GRIDS` has the kinds.
 
+        "shifted" warps the whole grid, its ends included, by `shift`.
+
         >>> Flow(shift=3.0).grid(2, start=1.0, end=0.0).tolist()
         [1.0, 0.75, 0.0]
         """
         kind = self.default_grid if kind is None else kind
-        if kind not in GRIDS:
-            raise ValueError(f"unknown grid {kind!r}: choose one of {', '.join(GRIDS)}")
-        if steps < 1:
-            raise ValueError(f"a grid needs at least one step, not {steps}")
+        check_choice("grid", kind, tuple(GRIDS))
+        steps = whole("steps", steps)
         first, last = self.span[0] if start is None else start, self.span[1] if end is None else end
         if not self.t_min <= last < first <= self.t_max:
             raise ValueError(
@@ -83,10 +85,16 @@ class Schedule(ABC):
         return GRIDS[kind](self, steps, first, last)
 
     def _checked(self, t: float | Tensor) -> Tensor:
-        t = torch.as_tensor(t, dtype=torch.float64)
+        t = torch.as_tensor(t, dtype=torch.float64, device="cpu")  # where all coefficients are made
         if not bool(((t >= self.t_min) & (t <= self.t_max)).all()):
             raise ValueError(f"t = {t.tolist()} leaves the time range [{self.t_min}, {self.t_max}] of {self}")
         return t
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schedule) and self.config() == other.config()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     def __repr__(self) -> str:
         arguments = [f"{k}={_short(v)}" for k, v in self.config().items() if k != "type"]
@@ -153,24 +161,26 @@ class VP(Schedule):
     @classmethod
     def from_betas(cls, betas: Sequence[float] | Tensor) -> VP:
         """Any discrete schedule: the node after beta_k is t = (k + 1) / N, where the network eats k."""
-        betas = torch.as_tensor(betas, dtype=torch.float64)
+        betas = numbers("betas", betas)
         return cls._discrete(betas, {"type": "vp-betas", "betas": betas.tolist()})
 
     @classmethod
     def linear(cls, beta_start: float = 1e-4, beta_end: float = 0.02, steps: int = 1000) -> VP:
         """Betas linear between the two: DDPM, DiT, PixArt."""
-        betas = torch.linspace(beta_start, beta_end, steps, dtype=torch.float64)
+        betas = _linspace(whole("steps", steps) - 1, *_bounds(beta_start, beta_end))
         return cls._discrete(betas, _config("vp-linear", beta_start, beta_end, steps))
 
     @classmethod
     def scaled_linear(cls, beta_start: float = 0.00085, beta_end: float = 0.012, steps: int = 1000) -> VP:
         """Square roots of betas linear between those of the two: Stable Diffusion."""
-        betas = torch.linspace(beta_start**0.5, beta_end**0.5, steps, dtype=torch.float64) ** 2
+        first, last = _bounds(beta_start, beta_end)
+        betas = _linspace(whole("steps", steps) - 1, first**0.5, last**0.5) ** 2
         return cls._discrete(betas, _config("vp-scaled-linear", beta_start, beta_end, steps))
 
     @classmethod
     def cosine(cls, steps: int = 1000, offset: float = 0.008, max_beta: float = 0.999) -> VP:
         """alpha = cos(pi/2 (t + offset) / (1 + offset)) at the nodes, betas capped: Improved DDPM."""
+        steps = whole("steps", steps)
         angle = (torch.arange(steps + 1, dtype=torch.float64) / steps + offset) / (1 + offset) * math.pi / 2
         alpha_bar = angle.cos() ** 2
         betas = (1 - alpha_bar[1:] / alpha_bar[:-1]).clamp(max=max_beta)
@@ -180,8 +190,8 @@ class VP(Schedule):
     @classmethod
     def continuous(cls, beta_min: float = 0.1, beta_max: float = 20.0, time_scale: float = 999.0) -> VP:
         """The VP-SDE of score-based modelling; its networks eat 999 t."""
-        if not 0 < beta_min < beta_max:
-            raise ValueError(f"need 0 < beta_min < beta_max, got {beta_min} and {beta_max}")
+        number("beta_max", beta_max, above=number("beta_min", beta_min, above=0))
+        number("time_scale", time_scale, above=0)
         config = {
             "type": "vp-continuous",
             "beta_min": beta_min,
@@ -192,7 +202,12 @@ class VP(Schedule):
 
     @classmethod
     def _discrete(cls, betas: Tensor, config: dict[str, Any]) -> VP:
-        if betas.ndim != 1 or len(betas) == 0 or not bool(((betas > 0) & (betas < 1)).all()):
+        if len(betas) and betas[-1] == 1:
+            raise ValueError(
+                "a last beta of 1 (zero terminal SNR) leaves no data at t = 1, and log alpha no value: "
+                "use 1 - 2**-24, as diffusers' multistep schedulers do"
+            )
+        if not len(betas) or not bool(((betas > 0) & (betas < 1)).all()):
             raise ValueError("betas must be a non-empty list of numbers strictly between 0 and 1")
         return cls(_Knots(betas), config, end=1 / len(betas), scale=len(betas), offset=1.0)
 
@@ -218,6 +233,10 @@ class VP(Schedule):
         return self._config
 
 
+def _bounds(beta_start: float, beta_end: float) -> tuple[float, float]:
+    return number("beta_start", beta_start, above=0), number("beta_end", beta_end, above=0)
+
+
 def _config(kind: str, beta_start: float, beta_end: float, steps: int) -> dict[str, Any]:
     return {"type": kind, "beta_start": beta_start, "beta_end": beta_end, "steps": steps}
 
@@ -229,9 +248,8 @@ class Flow(Schedule):
     span = (0.999, 0.001)
 
     def __init__(self, shift: float = 1.0, time_scale: float = 1000.0) -> None:
-        if not shift > 0:
-            raise ValueError(f"shift must be positive, not {shift}")
-        self.shift, self.time_scale = shift, time_scale
+        self.shift = number("shift", shift, above=0)
+        self.time_scale = number("time_scale", time_scale, above=0)
 
     def __call__(self, t: float | Tensor) -> tuple[Tensor, Tensor]:
         t = self._checked(t)
@@ -256,8 +274,8 @@ class VE(Schedule):
     default_grid = "karras"
 
     def __init__(self, sigma_min: float = 0.02, sigma_max: float = 100.0) -> None:
-        if not 0 < sigma_min < sigma_max:
-            raise ValueError(f"need 0 < sigma_min < sigma_max, got {sigma_min} and {sigma_max}")
+        sigma_min = number("sigma_min", sigma_min, above=0)
+        sigma_max = number("sigma_max", sigma_max, above=sigma_min)
         self.t_max = self.prior_scale = sigma_max
         self.span = (sigma_max, sigma_min)
 
@@ -291,9 +309,10 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
 
 def from_config(config: Mapping[str, Any]) -> Schedule:
     """Rebuild a schedule from `Schedule.config`."""
-    kind = config.get("type")
-    if kind not in SCHEDULES:
-        raise ValueError(f"unknown schedule type {kind!r}: choose one of {', '.join(SCHEDULES)}")
+    if not isinstance(config, Mapping):
+        raise ValueError(f"a schedule's config is an object with a type, not {config!r}")
+    kind = str(config.get("type"))
+    check_choice("type", kind, tuple(SCHEDULES))
     try:
         schedule = SCHEDULES[kind](**{k: v for k, v in config.items() if k != "type"})
     except TypeError as error:
@@ -362,15 +381,12 @@ class LearnedTimes(nn.Module):
         self.set(t)
 
     def set(self, t: Tensor | Sequence[float]) -> None:
-        """Take the given times literally."""
-        t = torch.as_tensor(t, dtype=torch.float64).detach()
-        steps = -t.diff()
-        if t.ndim != 1 or len(t) < 2 or not bool((steps > 0).all()):
-            raise ValueError(f"t must be at least two strictly decreasing times, not {t.tolist()}")
-        self.register_buffer("ends", t[[0, -1]])
+        """Take the given times literally, to rounding."""
+        steps = -falling("t", t).detach().diff()
+        self.register_buffer("ends", falling("t", t).detach()[[0, -1]])
         self.logits.data = (steps / steps.sum()).log()
 
     def forward(self) -> Tensor:
         start, end = self.ends[:1], self.ends[1:]
-        fractions = torch.softmax(self.logits, 0).cumsum(0)[:-1]
-        return torch.cat([start, start + (end - start) * fractions, end])
+        left = torch.softmax(self.logits, 0).flip(0).cumsum(0).flip(0)[1:]  # summed from the small end:
+        return torch.cat([start, end + (start - end) * left, end])  # no cancellation where t is small

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Times, rates and weights of M evaluations, all float64; a wrong table cannot be built.
 
@@ -35,7 +35,8 @@ class Table:
             value = torch.as_tensor(getattr(self, name)).to(torch.float64)
             object.__setattr__(self, name, value)
             if not bool(value.isfinite().all()):
-                raise ValueError(f"Table.{name} holds a value that is not finite: {value.tolist()}")
+                where = (~value.isfinite()).nonzero()[0].tolist()
+                raise ValueError(f"Table.{name}{where} is not finite: {value[tuple(where)].item()}")
         self._check_shapes()
         if not bool((self.t.diff() <= 0).all()):
             raise ValueError(f"Table.t must never increase, but is {self.t.tolist()}")

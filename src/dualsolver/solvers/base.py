@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..schedule import LearnedTimes, Schedule
+from ..checks import check_choice, falling, numbers, whole
+from ..schedule import GRIDS, LearnedTimes, Schedule
 from ..table import Table
 
 Grid = str | Sequence[float] | Tensor | None
@@ -56,6 +58,12 @@ class Nodes(NamedTuple):
     def of(cls, schedule: Schedule, t: Tensor) -> Nodes:
         return cls(t, *schedule(t))
 
+    def half_log_snr(self) -> Tensor:
+        """log(alpha / sigma), infinite at clean data and at pure noise, and without a NaN in its gradient."""
+        inner = (self.alpha > 0) & (self.sigma > 0)
+        finite = torch.where(inner, self.alpha, 1.0).log() - torch.where(inner, self.sigma, 1.0).log()
+        return torch.where(inner, finite, torch.where(self.sigma == 0, torch.inf, -torch.inf))
+
     def rates(self, index: slice | Tensor) -> Rates:
         """The rates at some of the nodes."""
         return Rates(self.alpha[index], self.sigma[index])
@@ -65,37 +73,24 @@ def nodes(schedule: Schedule, steps: int, grid: Grid) -> Nodes:
     """Place steps + 1 nodes: a grid by name, the schedule's own (None), or the given times literally."""
     if grid is None or isinstance(grid, str):
         return Nodes.of(schedule, schedule.grid(steps, grid))
-    t = torch.as_tensor(grid, dtype=torch.float64)
-    if t.shape != (steps + 1,) or not bool((t.diff() < 0).all()):
-        raise ValueError(
-            f"grid must be {steps + 1} strictly decreasing times for {steps} steps, not {t.tolist()}"
-        )
-    return Nodes.of(schedule, t)
-
-
-def check_nfe(nfe: int) -> int:
-    """Return nfe if it is a whole number from 1 on."""
-    if isinstance(nfe, bool) or not isinstance(nfe, int) or nfe < 1:
-        raise ValueError(f"nfe must be a whole number >= 1, not {nfe!r}")
-    return nfe
-
-
-def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Refuse a value that is not among the choices, and name them."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+    return Nodes.of(schedule, falling("grid", grid, steps + 1))
 
 
 def finished(name: str, at: Nodes, weights: Tensor) -> Table:
-    """Build the table, with an error that says why where a method has no limit at an end of the interval."""
-    if not bool(weights.isfinite().all()):
-        step = int((~weights.isfinite()).flatten(1).any(1).nonzero()[0])
-        raise ValueError(
-            f"{name} has no finite weights in step {step}, from t = {at.t[step].item()} "
-            f"to {at.t[step + 1].item()}: start the grid where alpha > 0, and end it where sigma > 0 "
-            "or lower the final order"
+    """Build the table, with an error that says why where a method has no finite weights."""
+    if bool(weights.isfinite().all()):
+        return Table(at.t, at.alpha, at.sigma, weights)
+    step = int((~weights.isfinite()).flatten(1).any(1).nonzero()[0])
+    at_ends = bool(at.alpha[0] == 0) or bool(at.sigma[-1] == 0)
+    raise ValueError(
+        f"{name} has no finite weights in step {step}, from t = {at.t[step].item()} "
+        f"to {at.t[step + 1].item()}: "
+        + (
+            "start the grid where alpha > 0, and end it where sigma > 0 or lower the final order"
+            if at_ends
+            else "its parameters are not finite, or too large for these times"
         )
-    return Table(at.t, at.alpha, at.sigma, weights)
+    )
 
 
 def twice(row: Tensor) -> Tensor:
@@ -115,13 +110,32 @@ def newest_first(matrix: Tensor) -> Tensor:
 
 
 class Fixed:
-    """The listing of a fixed solver, a frozen dataclass."""
+    """What fixed solvers, frozen dataclasses, have in common: their checks and their listing."""
+
+    nfe: int
+    grid: Grid
+    choices: ClassVar[dict[str, tuple[object, ...]]] = {}  # what the other arguments may be
+    evaluations: ClassVar[int] = 1  # a step
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nfe", whole("nfe", self.nfe))
+        for name, allowed in self.choices.items():
+            check_choice(name, getattr(self, name), allowed)
+        if isinstance(self.grid, str):
+            check_choice("grid", self.grid, tuple(GRIDS))
+        elif self.grid is not None:
+            falling("grid", self.grid, self.steps + 1)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the grid has."""
+        return math.ceil(self.nfe / self.evaluations)
 
     def values(self) -> dict[str, Any]:
         """Return the arguments that make this solver, as plain numbers, names and lists."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        if isinstance(found["grid"], Tensor | Sequence) and not isinstance(found["grid"], str):
-            found["grid"] = [float(t) for t in found["grid"]]
+        if not isinstance(self.grid, str | None):
+            found["grid"] = [float(t) for t in self.grid]
         return found
 
     @classmethod
@@ -138,11 +152,9 @@ class Learned(nn.Module):
 
     def __init__(self, nfe: int, t: Sequence[float] | Tensor | None) -> None:
         super().__init__()
-        self.nfe = check_nfe(nfe)
-        t = torch.linspace(0.999, 0.001, nfe + 1, dtype=torch.float64) if t is None else t
-        if len(t) != nfe + 1:
-            raise ValueError(f"t must hold nfe + 1 = {nfe + 1} times, not {len(t)}")
-        self.times = LearnedTimes(t)
+        self.nfe = whole("nfe", nfe)
+        default = torch.linspace(0.999, 0.001, self.nfe + 1, dtype=torch.float64)
+        self.times = LearnedTimes(default if t is None else falling("t", t, self.nfe + 1))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         return self
@@ -153,19 +165,18 @@ class Learned(nn.Module):
             warnings.warn(
                 f"the default times run from 0.999 to 0.001, but {schedule} samples from {schedule.span[0]} "
                 f"to {schedule.span[1]}: give the solver t=schedule.grid({self.nfe})",
-                stacklevel=3,
+                stacklevel=5,
             )
         return Nodes.of(schedule, self.times())
 
+    @staticmethod
+    def steps_of(t: Sequence[float] | Tensor) -> int:
+        """How many steps a list of times makes."""
+        return len(falling("t", t)) - 1
 
-def numbers(name: str, values: Sequence[float], length: int) -> Tensor:
-    """Check a list of `length` finite numbers that a user gave under `name`."""
-    try:
-        found = torch.tensor([float(v) for v in values], dtype=torch.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a list of {length} numbers, not {values!r}") from None
-    if len(found) != length:
-        raise ValueError(f"{name} must hold {length} numbers, not {len(found)}")
-    if not bool(found.isfinite().all()):
-        raise ValueError(f"{name} holds a value that is not finite: {found.tolist()}")
-    return found
+
+def ragged(name: str, rows: Any, lengths: Sequence[int]) -> list[Tensor]:
+    """Check a list of rows of numbers of the given lengths."""
+    if not isinstance(rows, Sequence) or len(rows) != len(lengths):
+        raise ValueError(f"{name} must hold {len(lengths)} rows of numbers, not {rows!r}")
+    return [numbers(f"{name}[{i}]", row, n) for i, (row, n) in enumerate(zip(rows, lengths, strict=True))]

@@ -8,9 +8,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from ..checks import check_choice, numbers
 from ..schedule import Schedule
 from ..table import Table
-from .base import Learned, finished, interleave, newest_first, numbers
+from .base import Learned, finished, interleave, newest_first, ragged
 
 
 class BNS(Learned):
@@ -24,9 +25,10 @@ class BNS(Learned):
 
     def __init__(self, nfe: int, tied: bool = False, t: Sequence[float] | Tensor | None = None) -> None:
         super().__init__(nfe, t)
+        check_choice("tied", tied, (True, False))
         self.tied = tied
-        self.a = nn.Parameter(torch.zeros(nfe, dtype=torch.float64))
-        count = nfe * (nfe + 1) // 2
+        self.a = nn.Parameter(torch.zeros(self.nfe, dtype=torch.float64))
+        count = self.nfe * (self.nfe + 1) // 2
         self.b = nn.Parameter(torch.zeros(count, dtype=torch.float64))
         self.c = self.b if tied else nn.Parameter(torch.zeros(count, dtype=torch.float64))
 
@@ -59,15 +61,8 @@ class BNS(Learned):
         c: Sequence[Sequence[float]] | None = None,
     ) -> Self:
         """Take real scalars and times literally; without c the solver is tied."""
-        solver = cls(len(t) - 1, tied=c is None, t=t)
+        solver = cls(cls.steps_of(t), tied=c is None, t=t)
         solver.a.data = numbers("a", a, solver.nfe) - 1
         for name, rows in (("b", b),) if c is None else (("b", b), ("c", c)):
             getattr(solver, name).data = torch.cat(ragged(name, rows, range(1, solver.nfe + 1))) - 1
         return solver
-
-
-def ragged(name: str, rows: Sequence[Sequence[float]], lengths: Sequence[int]) -> list[Tensor]:
-    """Check a list of rows of the given lengths."""
-    if len(rows) != len(lengths):
-        raise ValueError(f"{name} must hold {len(lengths)} rows, not {len(rows)}")
-    return [numbers(f"{name}[{i}]", row, n) for i, (row, n) in enumerate(zip(rows, lengths, strict=True))]

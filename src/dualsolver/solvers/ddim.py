@@ -8,7 +8,7 @@ import torch
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, check_nfe, finished, nodes, twice
+from .base import Fixed, Grid, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class DDIM(Fixed):
     convergence = 1
 
     def __call__(self, schedule: Schedule) -> Table:
-        at = nodes(schedule, check_nfe(self.nfe), self.grid)
+        at = nodes(schedule, self.steps, self.grid)
         alpha_next, sigma_next = at.alpha[1:], at.sigma[1:]
         row = torch.stack([torch.zeros_like(alpha_next), alpha_next, sigma_next], 1)
         return finished("DDIM", at, twice(row))

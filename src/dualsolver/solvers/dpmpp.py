@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, Nodes, check_choice, check_nfe, finished, nodes, twice
+from .base import Fixed, Grid, Nodes, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,7 @@ class DPMpp(Fixed):
     order: int = 2
     lower_order_final: bool = True
     published: bool = False
+    choices: ClassVar = {"order": (1, 2, 3), "lower_order_final": (True, False), "published": (True, False)}
 
     @property
     def convergence(self) -> int:
@@ -35,8 +37,7 @@ class DPMpp(Fixed):
         return min(self.order, 2)
 
     def __call__(self, schedule: Schedule) -> Table:
-        check_choice("order", self.order, (1, 2, 3))
-        at = nodes(schedule, check_nfe(self.nfe), self.grid)
+        at = nodes(schedule, self.steps, self.grid)
         row = at.t.new_zeros(self.nfe, 1 + 2 * self.order)
         row[:, 0] = at.sigma[1:] / at.sigma[:-1]
         for order, steps in by_order(self.nfe, self.order, self.lower_order_final).items():
@@ -55,18 +56,18 @@ def by_order(nfe: int, order: int, lower_order_final: bool) -> dict[int, Tensor]
 
 def data_weights(at: Nodes, c: Tensor, order: int, published: bool) -> Tensor:
     """Weights of data_c, data_{c-1}, ... for the steps c: (len(c), order)."""
-    n, lam = c + 1, (at.alpha / at.sigma).log()
+    n, lam = c + 1, at.half_log_snr()
     h, alpha_n = lam[n] - lam[c], at.alpha[n]
     Q = alpha_n - at.sigma[n] / at.sigma[c] * at.alpha[c]
     if order == 1:
         return Q[:, None]
-    r0 = (lam[c] - lam[c - 1]) / h
+    q0 = h / (lam[c] - lam[c - 1])  # 1 / r0, which is 0 if the older prediction was made at alpha = 0
     if order == 2:
-        return torch.stack([Q + Q / (2 * r0), -Q / (2 * r0)], 1)
-    r1 = (lam[c - 1] - lam[c - 2]) / h
-    phi = torch.expm1(-h)
+        return torch.stack([Q + Q * q0 / 2, -Q * q0 / 2], 1)
+    q1 = h / (lam[c - 1] - lam[c - 2])
+    phi, share = torch.expm1(-h), q1 / (q0 + q1)  # r0 / (r0 + r1)
     first = alpha_n * (phi / h + 1)  # of D1 = h f'
     second = -alpha_n * ((phi + h) / h**2 - 0.5) * (1 if published else 2)  # of D2 = h^2 f'' / 2
-    newer = (first * (1 + r0 / (r0 + r1)) + second / (r0 + r1)) / r0  # of data_c - data_{c-1}
-    older = -(first * r0 + second) / (r0 + r1) / r1  # of data_{c-1} - data_{c-2}
+    newer = q0 * (first * (1 + share) + second * q0 * share)  # of data_c - data_{c-1}
+    older = -q1 * share * (first + second * q0)  # of data_{c-1} - data_{c-2}
     return torch.stack([Q + newer, older - newer, -older], 1)

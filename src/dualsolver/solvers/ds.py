@@ -8,10 +8,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from ..checks import check_choice
 from ..schedule import Schedule
 from ..table import Table
-from .base import Learned, check_choice, finished, interleave, newest_first
-from .bns import ragged
+from .base import Learned, finished, interleave, newest_first, ragged, twice
 
 
 class DS(Learned):
@@ -33,6 +33,7 @@ class DS(Learned):
     ) -> None:
         super().__init__(nfe, t)
         check_choice("form", form, ("data", "velocity"))
+        check_choice("masked", masked, (True, False, None))
         self.form, self.masked = form, nfe <= 6 if masked is None else masked
         free = torch.ones(nfe, nfe).tril(-1)
         if self.masked:
@@ -54,7 +55,7 @@ class DS(Learned):
         of_noise = torch.zeros_like(carry) if data_form else at.sigma.diff()
         pairs = interleave(of_data[:, None] * mixture, of_noise[:, None] * mixture)
         row = torch.cat([carry[:, None], pairs], 1)
-        return finished("DS-Solver", at, torch.stack([row, row], 1))
+        return finished("DS-Solver", at, twice(row))
 
     def values(self) -> dict[str, Any]:
         """Return the form, the times and the rows of m below the diagonal."""
@@ -66,7 +67,7 @@ class DS(Learned):
         cls, form: str, t: Sequence[float], m: Sequence[Sequence[float]], masked: bool = False
     ) -> Self:
         """Take the rows of m below the diagonal (row i has i numbers) and the times literally."""
-        solver = cls(len(t) - 1, form, masked, t)
+        solver = cls(cls.steps_of(t), form, masked, t)
         full = torch.zeros(solver.nfe, solver.nfe, dtype=torch.float64)
         for i, row in enumerate(ragged("m", m, range(solver.nfe))):
             full[i, :i] = row

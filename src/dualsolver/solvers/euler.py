@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, check_choice, check_nfe, finished, nodes, twice
+from .base import Fixed, Grid, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,13 +24,13 @@ class Euler(Fixed):
     nfe: int
     grid: Grid = None
     prediction: str = "noise"
+    choices: ClassVar = {"prediction": ("noise", "velocity", "data")}
     convergence = 1
 
     def __call__(self, schedule: Schedule) -> Table:
-        check_choice("prediction", self.prediction, ("noise", "velocity", "data"))
-        at = nodes(schedule, check_nfe(self.nfe), self.grid)
+        at = nodes(schedule, self.steps, self.grid)
         alpha, sigma = at.alpha[:-1], at.sigma[:-1]
-        h = (at.alpha / at.sigma).log().diff()
+        h = at.half_log_snr().diff()
         if self.prediction == "noise":
             carry = at.alpha[1:] / alpha
             row = (carry, torch.zeros_like(h), -carry * sigma * h)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, Nodes, check_choice, check_nfe, finished, nodes, twice
+from .base import Fixed, Grid, Nodes, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +24,12 @@ class Heun(Fixed):
     nfe: int
     grid: Grid = None
     prediction: str = "noise"
+    choices: ClassVar = {"prediction": ("noise", "velocity", "data")}
+    evaluations = 2
     convergence = 2
 
     def __call__(self, schedule: Schedule) -> Table:
-        check_choice("prediction", self.prediction, ("noise", "velocity", "data"))
-        at = nodes(schedule, (check_nfe(self.nfe) + 1) // 2, self.grid)
+        at = nodes(schedule, self.steps, self.grid)
         if self.nfe % 2 == 0 and at.sigma[-1] == 0:
             raise ValueError(
                 "Heun with an even NFE evaluates at the last time, where sigma = 0: take an odd NFE"

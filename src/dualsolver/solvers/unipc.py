@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, Nodes, check_choice, check_nfe, finished, nodes
+from .base import Fixed, Grid, Nodes, finished, nodes
 from .dpmpp import by_order
 
 
@@ -27,6 +28,12 @@ class UniPC(Fixed):
     variant: str = "bh2"
     prediction: str = "data"
     lower_order_final: bool = True
+    choices: ClassVar = {
+        "order": (1, 2, 3),
+        "variant": ("bh1", "bh2"),
+        "prediction": ("data", "noise"),
+        "lower_order_final": (True, False),
+    }
 
     @property
     def convergence(self) -> int:
@@ -34,10 +41,7 @@ class UniPC(Fixed):
         return 2 if self.lower_order_final else min(self.order + 1, 3)
 
     def __call__(self, schedule: Schedule) -> Table:
-        check_choice("order", self.order, (1, 2, 3))
-        check_choice("variant", self.variant, ("bh1", "bh2"))
-        check_choice("prediction", self.prediction, ("data", "noise"))
-        at = nodes(schedule, check_nfe(self.nfe), self.grid)
+        at = nodes(schedule, self.steps, self.grid)
         form = at if self.prediction == "data" else Nodes(at.t, at.sigma, at.alpha)
         column = 1 if self.prediction == "data" else 2
         carry = form.sigma[1:] / form.sigma[:-1]
@@ -61,7 +65,7 @@ class UniPC(Fixed):
         return weights
 
     def _solved(self, at: Nodes, c: Tensor, order: int, correct: bool, history: int) -> Tensor:
-        n, lam = c + 1, (at.alpha / at.sigma).log()
+        n, lam = c + 1, at.half_log_snr()
         h = lam[n] - lam[c]
         Q = at.alpha[n] - at.sigma[n] / at.sigma[c] * at.alpha[c]
         if not correct and history == 0:
