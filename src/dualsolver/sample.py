@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -80,13 +81,29 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     torch.Size([1, 3, 8, 8])
     """
     if isinstance(predict, Network) and isinstance(table, Table):
-        check_schedule(predict, table)
-        folded = fold(table, predict.basis(table.t[:-1]))
-        if folded.terms <= table.terms + 2 * table.nfe:  # a conversion takes two terms an evaluation
-            predict, table = predict.native, folded
+        predict, table = prepared(predict, table)
     for step in steps(predict, noise, table):
         final = step.query
     return final.to(noise.dtype)
+
+
+_PREPARED: WeakKeyDictionary[Table, tuple[Network, Table]] = WeakKeyDictionary()  # for the last network
+
+
+def prepared(network: Network, table: Table) -> tuple[Predict, Table]:
+    """Fold the conversion of the network's output into the table, where that saves work.
+
+    A conversion takes two terms an evaluation. What was found is kept for as long as the table lives, unless
+    the table carries gradients: it usually serves many batches.
+    """
+    known, folded = _PREPARED.get(table, (None, table))
+    if known is not network:
+        check_schedule(network, table)
+        folded = fold(table, network.basis(table.t[:-1]))
+        folded = folded if folded.terms <= table.terms + 2 * table.nfe else table
+        if not (table.weights.requires_grad or table.t.requires_grad):
+            _PREPARED[table] = network, folded
+    return (network if folded is table else network.native), folded
 
 
 def check_schedule(network: Network, table: Table) -> None:
