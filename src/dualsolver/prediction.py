@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .checks import check_choice, number
-from .schedule import Schedule
+from .schedule import Schedule, check_schedule
 
 
 class Prediction(NamedTuple):
@@ -112,6 +112,11 @@ class Network:
 
     def __init__(self, model: Model, schedule: Schedule, kind: str, dtype: torch.dtype | None) -> None:
         check_choice("prediction", kind, tuple(KINDS))
+        check_schedule(schedule)
+        if not callable(model):
+            raise ValueError(
+                f"a model is called as model(x, time), but a {type(model).__name__} is not callable"
+            )
         self.model, self.schedule, self.kind, self.dtype = model, schedule, kind, dtype
         self._known: dict[float, list[list[float | Tensor]]] = {}
 

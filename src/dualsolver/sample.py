@@ -60,6 +60,8 @@ def steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
         raise ValueError(
             f"sample takes a Table, not {type(table).__name__}: call the solver on a schedule first"
         )
+    if not (torch.is_tensor(noise) and noise.is_floating_point() and noise.ndim):
+        raise ValueError(f"noise must be a tensor of floating-point numbers, batch first, not {noise!r:.80}")
     state = query = noise.float() if noise.dtype in (torch.float16, torch.bfloat16) else noise
     past: tuple[Tensor, ...] = ()
     for i, row in enumerate(rows(table)):
@@ -98,7 +100,7 @@ def prepared(network: Network, table: Table) -> tuple[Predict, Table]:
     """
     known, folded = _PREPARED.get(table, (None, table))
     if known is not network:
-        check_schedule(network, table)
+        check_same_schedule(network, table)
         folded = fold(table, network.basis(table.t[:-1]))
         folded = folded if folded.terms <= table.terms + 2 * table.nfe else table
         if not (table.weights.requires_grad or table.t.requires_grad):
@@ -106,7 +108,7 @@ def prepared(network: Network, table: Table) -> tuple[Predict, Table]:
     return (network if folded is table else network.native), folded
 
 
-def check_schedule(network: Network, table: Table) -> None:
+def check_same_schedule(network: Network, table: Table) -> None:
     """Refuse a table that was made for another schedule than the network's."""
     for name, rate in zip(("alpha", "sigma"), network.schedule(table.t), strict=True):
         if not torch.allclose(rate, getattr(table, name), rtol=1e-6, atol=1e-9):
