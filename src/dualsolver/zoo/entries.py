@@ -31,8 +31,8 @@ ENTRIES: dict[str, Entry] = {
     "autoencoder": Entry(
         "autoencoder",
         "the latents of both generators: 4 x 8 x 8",
-        Recipe(2600, batch=64, rate=1e-3, bf16=True, seed=2),
-        {"block_out_channels": [32, 64, 64], "layers_per_block": 1, "norm_num_groups": 8},
+        Recipe(3000, batch=32, rate=1e-3, bf16=True, seed=2),
+        {"block_out_channels": [24, 48, 64], "layers_per_block": 1, "norm_num_groups": 8},
     ),
 }
 
