@@ -30,7 +30,7 @@ def build(options: dict[str, Any]) -> nn.Module:
         scaling_factor=1.0,
         **options,
     )
-    return model.to(memory_format=torch.channels_last)
+    return model
 
 
 def task(options: dict[str, Any], strength: int, images: Images) -> Task:
@@ -40,7 +40,7 @@ def task(options: dict[str, Any], strength: int, images: Images) -> Task:
     def loss(model: nn.Module, chosen: Tensor) -> Tensor:
         x = scaled(images.pictures[chosen])
         x = flip(x) if strength else x
-        posterior = model.encode(x.contiguous(memory_format=torch.channels_last)).latent_dist
+        posterior = model.encode(x).latent_dist
         again = model.decode(posterior.sample()).sample.float()
         pull = (posterior.mean**2 + posterior.var - 1 - posterior.logvar).mean() / 2
         return distance(again, x) + KL * pull
@@ -67,8 +67,8 @@ def normalise(model: nn.Module, images: Tensor) -> None:
     means = torch.cat([model.encode(x).latent_dist.mean for x in images.split(500)])  # type: ignore[operator]
     mean, deviation = means.mean((0, 2, 3)), means.std((0, 2, 3))
     into, out = model.quant_conv, model.post_quant_conv
-    assert isinstance(into, nn.Conv2d) and isinstance(out, nn.Conv2d)
-    assert into.bias is not None and out.bias is not None
+    for conv in (into, out):
+        assert isinstance(conv, nn.Conv2d)
     channels = len(mean)
     into.bias[:channels] = (into.bias[:channels] - mean) / deviation
     into.weight[:channels] /= deviation.view(-1, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""Classifiers: making, training, writing and reading them. A folder holds config.json and model.safetensors."""
+"""Classifiers: making, training, writing and reading them, as config.json and model.safetensors."""
 
 from __future__ import annotations
 

@@ -8,22 +8,30 @@ from pathlib import Path
 
 import torch
 
+from ..files import write_whole
 from . import autoencoder, classifiers
 from .data import read
 from .entries import Entry, entry
+from .registry import WEIGHTS, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
 
-WEIGHTS = Path(__file__).parent / "weights"
 
-
-def prepare(name: str, data: str | None = None) -> tuple[Entry, Task]:
+def prepare(name: str, runs: Path, data: str | None = None) -> tuple[Entry, Task]:
     """Read what a training needs and make the untrained model from the recipe's seed."""
     found = entry(name)
     images = read("train", data)
-    kinds = {"classifier": classifiers.task, "autoencoder": autoencoder.task}
     with torch.random.fork_rng(devices=[]):
+        if found.kind in ("dit", "gmdit"):
+            from . import generators
+            from .latents import latents
+
+            clean, classes = latents(images, runs)
+            torch.manual_seed(seed_of(found.recipe.seed, 0))
+            make = generators.dit_task if found.kind == "dit" else generators.gmdit_task
+            return found, make(found.options, clean, classes)
         torch.manual_seed(seed_of(found.recipe.seed, 0))
+        kinds = {"classifier": classifiers.task, "autoencoder": autoencoder.task}
         return found, kinds[found.kind](found.options, found.recipe.augment, images)
 
 
@@ -33,7 +41,7 @@ def fit(name: str, runs: Path, data: str | None = None, often: float = 60.0) -> 
     The state is written every `often` seconds and when the caller closes the generator; at the end the
     averaged model is written to the zoo.
     """
-    found, task = prepare(name, data)
+    found, task = prepare(name, runs, data)
     run = Run(task.model, found.recipe, runs / name / "state.safetensors")
     saved = time.monotonic()
     for record in train(run, task.loss, task.count):
@@ -41,13 +49,12 @@ def fit(name: str, runs: Path, data: str | None = None, often: float = 60.0) -> 
             run.save()
             saved = time.monotonic()
         yield record, found.recipe.steps
-    finish(name, run, task, WEIGHTS / name)
+    finish(run, task, WEIGHTS / name)
+    remember(name)
 
 
-def finish(name: str, run: Run, task: Task, folder: Path) -> None:
+def finish(run: Run, task: Task, folder: Path) -> None:
     """Write the averaged model and the log of its loss."""
-    from ..files import write_whole
-
     run.model.load_state_dict(run.average)
     run.model.eval()
     task.export(folder)

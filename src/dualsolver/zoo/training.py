@@ -1,7 +1,7 @@
 """The training loop of the zoo: a generator of records that can be stopped and continued to the same bits.
 
-Everything random in a step comes from a seed made of the recipe's seed and the step's number, and all state is
-in one file that is replaced at once. So a run that was killed continues as if it had not been.
+Everything random in a step comes from a seed made of the recipe's seed and the step's number, and all state
+is in one file that is replaced at once. So a run that was killed continues as if it had not been.
 """
 
 from __future__ import annotations
