@@ -207,6 +207,7 @@ def test_mistakes_are_one_line(dit, tmp_path):
         "cannot load transformer of .*nowhere: no folder": lambda: load(tmp_path / "nowhere"),
         "cannot load transformer of .*broken": lambda: load(broken),
         "no weights in .*it holds config.json": lambda: load(bare),
+        "no weights in .*model.bf16.safetensors": lambda: load(broken, variant="fp16"),
         "which no backbone here wraps": lambda: load(other),
         "kind must be one of 'toy', 'dit', 'gmdit'": lambda: load(dit, kind="sana"),
         "zero_snr": lambda: schedule_of({"rescale_betas_zero_snr": True}),

@@ -61,8 +61,8 @@ def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]
         return choices
     files = [path.name for path in folder.glob("*.*")]
     for (name, safe), choice in zip(kinds, choices, strict=True):
-        suffix = ".safetensors" if safe else ".bin"
-        if any(f".{name}." in file if name else file.endswith(suffix) for file in files):
+        named = [file for file in files if (f".{name}" in file if name else file.count(".") == 1)]
+        if any(file.endswith(".safetensors" if safe else ".bin") for file in named):
             return [choice]
     raise ValueError(f"no weights in {folder}: it holds {', '.join(sorted(files)) or 'nothing'}")
 
