@@ -6,6 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+import torch
+
+from ..checks import whole
 from . import zoo
 
 
@@ -16,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
     try:
+        torch.set_num_threads(whole("--threads", chosen.threads))
         chosen.run(chosen)
     except (ValueError, OSError) as error:
         print(f"dual-solver: {error}", file=sys.stderr)
