@@ -1,1 +1,60 @@
-"""Networks to sample from: `toy` has exact answers, the others wrap diffusers models."""
+"""Networks to sample from: `toy` has exact answers, the others wrap diffusers models.
+
+To add one: a file with a `Backbone` and its `load`, and a line in `BACKBONES`. Nothing of diffusers is
+imported before it is needed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from ..checks import check_choice
+from ..extras import needs
+from .base import Backbone
+
+BACKBONES = {"toy": "toy", "dit": "dit", "gmdit": "gmdit"}  # name -> module with a `load`
+
+
+def load(
+    source: str | Path,
+    kind: str | None = None,
+    dtype: torch.dtype | None = None,
+    variant: str | None = None,
+    device: str | torch.device = "cpu",
+) -> Backbone:
+    """Load "toy", or a diffusers pipeline from a folder or a hub id, guessing its kind from its config.
+
+    `dtype` is that of the network alone: schedules, states and the decoder stay in float32 or float64.
+    `variant` names the weight files ("bf16", "fp16"); a component that has no such file loads its plain one.
+
+    >>> load("toy").schedule
+    vp-linear(beta_start=0.0001, beta_end=0.02, steps=1000)
+    """
+    if kind is None:
+        kind = "toy" if source == "toy" else guess(source)
+    check_choice("kind", kind, tuple(BACKBONES))
+    with needs("diffusers"):
+        module = import_module(f".{BACKBONES[kind]}", __name__)
+    return cast(Backbone, module.load(str(source), dtype, variant, torch.device(device)))
+
+
+def guess(source: str | Path) -> str:
+    """Return the kind of backbone that a pipeline folder or hub id holds."""
+    with needs("diffusers"):
+        from .pretrained import read_config
+    config = read_config(str(source), "transformer")
+    if "num_gaussians" in config:
+        return "gmdit"
+    if config.get("norm_type") == "ada_norm_zero":  # the class name varies: old files say Transformer2DModel
+        return "dit"
+    raise ValueError(
+        f"{source} holds a {config.get('_class_name')}, which no backbone here wraps: "
+        f"there are {', '.join(BACKBONES)}, and ds.wrap takes any network"
+    )
+
+
+__all__ = ["BACKBONES", "Backbone", "guess", "load"]

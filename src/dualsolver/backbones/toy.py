@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor
 
 from ..prediction import Predict, Prediction
-from ..schedule import Schedule
+from ..schedule import VP, Schedule
+from .base import Backbone, class_numbers
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,42 @@ class Mixture:
 
     def _tensor(self, values: Sequence[float], like: Tensor) -> Tensor:
         return torch.tensor(values, dtype=like.dtype, device=like.device)
+
+
+@final
+class Toy(Backbone):
+    """The mixture as a class-conditional backbone: a class is one of its Gaussians, the null class is all.
+
+    It goes through the network's machinery like any other: a float32 time in, a velocity out.
+    """
+
+    name, kind = "toy", "velocity"
+
+    def __init__(self, mixture: Mixture, schedule: Schedule, shape: tuple[int, ...] = (4,)) -> None:
+        self.schedule, self.shape = schedule, shape
+        single = zip(mixture.means, mixture.deviations, strict=True)
+        self.parts = [*(Mixture([mean], [deviation]) for mean, deviation in single), mixture]
+        self.classes = tuple(map(str, range(len(mixture.means))))
+
+    def conditions(self, items: Sequence[int | str]) -> Tensor:
+        return class_numbers(items, self.classes)
+
+    def null(self, condition: Tensor) -> Tensor:
+        return torch.full_like(condition, len(self.classes))
+
+    def model(self, x: Tensor, time: Tensor, condition: Tensor) -> Tensor:
+        first, last = self.schedule.model_time(0.0), self.schedule.model_time(1.0)
+        t = ((time[0].double() - first) / (last - first)).clamp(self.schedule.t_min, self.schedule.t_max)
+        of_data, of_noise = self.schedule.velocity(*self.schedule(t))
+        pairs = [part.predict(self.schedule)(x, t) for part in self.parts]
+        velocities = torch.stack([of_data * pair.data + of_noise * pair.noise for pair in pairs])
+        return velocities[condition, torch.arange(len(x))]
+
+    def decode(self, latents: Tensor, clamp: bool = True) -> Tensor:
+        images = latents.float() / 4 + 0.5
+        return images.clamp(0, 1) if clamp else images
+
+
+def load(source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device) -> Toy:
+    """Return three Gaussians in four dimensions under the linear VP schedule; it needs no files."""
+    return Toy(Mixture([-1.0, 0.6, 1.5], [0.4, 0.5, 0.3]), VP.linear())

@@ -1,0 +1,79 @@
+"""What the core knows of a backbone: a frozen network with its schedule, its conditions and its decoder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from ..prediction import Network, checkpointed, guided, wrap
+from ..schedule import Schedule
+
+
+class Backbone(ABC):
+    """A pretrained model to sample from; its attributes are set when it is made and then stay.
+
+    >>> from dualsolver.backbones import load
+    >>> backbone = load("toy")
+    >>> predict = backbone.predict(backbone.conditions([0, 2]), guidance=1.5)
+    >>> predict(torch.zeros(2, *backbone.shape), torch.tensor(0.5)).data.shape
+    torch.Size([2, 4])
+    """
+
+    name: str  # for provenance
+    schedule: Schedule
+    kind: str  # what the network natively predicts: "noise", "data" or "velocity"
+    shape: tuple[int, ...]  # of one latent
+    dtype: torch.dtype | None = None  # of the network, used inside its call alone; None takes what comes
+    device: torch.device = torch.device("cpu")
+
+    @abstractmethod
+    def conditions(self, items: Sequence[Any]) -> Any:
+        """Turn what a user names (classes, prompts) into a tensor, or a dict of tensors, batch first."""
+
+    @abstractmethod
+    def null(self, condition: Any) -> Any:
+        """Return the unconditional counterpart of a condition, for guidance."""
+
+    @abstractmethod
+    def model(self, x: Tensor, time: Tensor, condition: Any) -> Tensor:
+        """Return the network's native output for x (B, *shape) at float32 times (B,), in its own dtype."""
+
+    @abstractmethod
+    def decode(self, latents: Tensor, clamp: bool = True) -> Tensor:
+        """Turn latents into float32 images in [0, 1]; without the clamp, saturated pixels keep a gradient."""
+
+    @final
+    def predict(self, condition: Any, guidance: float = 1.0, recompute: bool = False) -> Network:
+        """Return the guided predict function, one call of the network an evaluation.
+
+        `recompute` trades one more forward in the backward pass for not keeping activations.
+        """
+        model = guided(self.model, guidance, condition, self.null(condition))
+        return wrap(checkpointed(model) if recompute else model, self.schedule, self.kind, self.dtype)
+
+
+def class_numbers(items: Sequence[int | str], names: Sequence[str]) -> Tensor:
+    """Return class numbers of classes given by number or by name.
+
+    >>> class_numbers([0, "boot"], ["bag", "boot"]).tolist()
+    [0, 1]
+    """
+    if isinstance(items, str | int):
+        raise ValueError(f"classes are a list with one for each image, not {items!r}")
+    known = {name: number for number, name in enumerate(names)}
+    return torch.tensor([_class_number(item, known) for item in items])
+
+
+def _class_number(item: int | str, known: dict[str, int]) -> int:
+    if isinstance(item, str):
+        if item not in known:
+            some = ", ".join(list(known)[:10]) + ", ..." * (len(known) > 10)
+            raise ValueError(f"no class {item!r}: there are {some}")
+        return known[item]
+    if isinstance(item, bool) or not 0 <= int(item) < len(known):
+        raise ValueError(f"no class {item!r}: they are numbered 0 to {len(known) - 1}")
+    return int(item)
