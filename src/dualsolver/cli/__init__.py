@@ -1,0 +1,26 @@
+"""The commands: `dual-solver zoo ...`. A command is a function and its arguments; the core does the work."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import zoo
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; what the user got wrong becomes one line and exit code 2."""
+    parser = argparse.ArgumentParser(prog="dual-solver", description="Few-step sampling, learned")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    zoo.add(commands)
+    chosen = parser.parse_args(arguments)
+    try:
+        chosen.run(chosen)
+    except (ValueError, OSError) as error:
+        print(f"dual-solver: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("dual-solver: stopped", file=sys.stderr)
+        return 130
+    return 0

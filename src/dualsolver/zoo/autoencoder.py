@@ -1,0 +1,77 @@
+"""The autoencoder of the zoo: diffusers' AutoencoderKL from 1 x 32 x 32 images to 4 x 8 x 8 latents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .augment import flip
+from .data import Images, scaled
+from .task import Task
+
+KL, EDGES = 1e-3, 0.5
+
+
+def build(options: dict[str, Any]) -> nn.Module:
+    """Make an untrained autoencoder with a factor of 4."""
+    from diffusers import AutoencoderKL
+
+    levels = len(options["block_out_channels"])
+    model: nn.Module = AutoencoderKL(
+        in_channels=1,
+        out_channels=1,
+        latent_channels=4,
+        sample_size=32,
+        down_block_types=["DownEncoderBlock2D"] * levels,
+        up_block_types=["UpDecoderBlock2D"] * levels,
+        scaling_factor=1.0,
+        **options,
+    )
+    return model
+
+
+def task(options: dict[str, Any], strength: int, images: Images) -> Task:
+    """Absolute errors of pixels and of edges, and a small pull of the latents to N(0, 1)."""
+    model = build(options)
+
+    def loss(model: nn.Module, chosen: Tensor) -> Tensor:
+        x = scaled(images.pictures[chosen])
+        x = flip(x) if strength else x
+        posterior = model.encode(x).latent_dist
+        again = model.decode(posterior.sample()).sample.float()
+        pull = (posterior.mean**2 + posterior.var - 1 - posterior.logvar).mean() / 2
+        return distance(again, x) + KL * pull
+
+    def export(folder: Path) -> None:
+        normalise(model, scaled(images.pictures[:4000]))
+        model.half().save_pretrained(folder)
+
+    return Task(model, loss, len(images), export)
+
+
+def distance(again: Tensor, images: Tensor) -> Tensor:
+    """Mean absolute error of pixels, and of their differences to the neighbours on both axes."""
+    error = again - images
+    edges = error.diff(dim=-1).abs().mean() + error.diff(dim=-2).abs().mean()
+    return error.abs().mean() + EDGES * edges
+
+
+@torch.no_grad()
+def normalise(model: nn.Module, images: Tensor) -> None:
+    """Give every channel of the latents mean 0 and deviation 1 on these images, exactly, in the two 1 x 1
+    convolutions around the latents: pipelines know one scaling factor and no shift.
+    """
+    means = torch.cat([model.encode(x).latent_dist.mean for x in images.split(500)])  # type: ignore[operator]
+    mean, deviation = means.mean((0, 2, 3)), means.std((0, 2, 3))
+    into, out = model.quant_conv, model.post_quant_conv
+    for conv in (into, out):
+        assert isinstance(conv, nn.Conv2d)
+    channels = len(mean)
+    into.bias[:channels] = (into.bias[:channels] - mean) / deviation
+    into.weight[:channels] /= deviation.view(-1, 1, 1, 1)
+    into.bias[channels:] -= 2 * deviation.log()
+    out.bias += out.weight[:, :, 0, 0] @ mean
+    out.weight *= deviation.view(1, -1, 1, 1)

@@ -1,0 +1,91 @@
+"""What the zoo holds: one literal table of names, what each is for, its shape and how it is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..checks import check_choice
+from .training import Recipe
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the zoo: its kind ("classifier", "autoencoder", "dit", "gmdit"), options and recipe."""
+
+    kind: str
+    purpose: str
+    recipe: Recipe
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+LEARNING = "a classifier to learn solvers with"
+
+ENTRIES: dict[str, Entry] = {
+    "judge": Entry(
+        "classifier",
+        "reports figures; never used for learning or choosing",
+        Recipe(4400, rate=2e-3, decay=0.05, bf16=True, augment=2, seed=1),
+        {"family": "resnet", "widths": [32, 64, 128], "depth": 2},
+    ),
+    "validation": Entry(
+        "classifier",
+        "features and classes on which choices may be made",
+        Recipe(2400, rate=2e-3, decay=0.05, bf16=True, augment=2, seed=3),
+        {"family": "mixer", "width": 64, "depth": 4},
+    ),
+    "autoencoder": Entry(
+        "autoencoder",
+        "the latents of both generators: 4 x 8 x 8",
+        Recipe(2400, batch=32, rate=1e-3, bf16=True, seed=2),
+        {"block_out_channels": [24, 48, 64], "layers_per_block": 1, "norm_num_groups": 8},
+    ),
+    "fashion-dit": Entry(
+        "dit",
+        "class-conditional generator: VP, 1000 linear betas, noise prediction",
+        Recipe(9000, decay=0.0, ema=0.9995, warmup=500, bf16=True, seed=4),
+        {"num_attention_heads": 4, "attention_head_dim": 48, "num_layers": 6},
+    ),
+    "fashion-gmdit": Entry(
+        "gmdit",
+        "class-conditional generator: flow matching, a mixture of velocities",
+        Recipe(9000, decay=0.0, ema=0.9995, warmup=500, bf16=True, seed=5),
+        {
+            "num_attention_heads": 4,
+            "attention_head_dim": 48,
+            "num_layers": 5,
+            "num_gaussians": 8,
+            "logstd_inner_dim": 128,
+        },
+    ),
+    "linear-2x2": Entry("classifier", LEARNING, Recipe(1500, rate=1e-2), {"family": "linear", "size": 2}),
+    "linear-4x4": Entry("classifier", LEARNING, Recipe(2000, rate=1e-2), {"family": "linear", "size": 4}),
+    "linear-16x16": Entry("classifier", LEARNING, Recipe(3000), {"family": "linear", "size": 16}),
+    "mlp-16": Entry("classifier", LEARNING, Recipe(3000), {"family": "mlp", "size": 8, "widths": [16]}),
+    "mlp-64": Entry("classifier", LEARNING, Recipe(3000), {"family": "mlp", "size": 16, "widths": [64]}),
+    "mlp-256": Entry(
+        "classifier", LEARNING, Recipe(5000), {"family": "mlp", "size": 16, "widths": [256, 128]}
+    ),
+    "cnn-8": Entry("classifier", LEARNING, Recipe(2000, rate=3e-3), {"family": "cnn", "widths": [4, 8]}),
+    "cnn-32": Entry(
+        "classifier", LEARNING, Recipe(3000, rate=3e-3), {"family": "cnn", "widths": [8, 16, 32]}
+    ),
+    "vgg-32": Entry(
+        "classifier",
+        LEARNING,
+        Recipe(3000, rate=3e-3, bf16=True, augment=1),
+        {"family": "vgg", "widths": [8, 16, 32], "depth": 2},
+    ),
+    "vgg-128": Entry(
+        "classifier",
+        LEARNING,
+        Recipe(4000, rate=2e-3, decay=0.05, bf16=True, augment=1),
+        {"family": "vgg", "widths": [32, 64, 128], "depth": 2, "both": True},
+    ),
+}
+
+
+def entry(name: str) -> Entry:
+    """Return the entry of a name; a wrong name is refused with the ones there are."""
+    check_choice("the zoo's model", name, tuple(ENTRIES))
+    return ENTRIES[name]

@@ -1,0 +1,61 @@
+"""Training an entry of the zoo: state in a folder of runs, the finished model beside the code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from ..files import write_whole
+from . import autoencoder, classifiers
+from .data import read
+from .entries import Entry, entry
+from .registry import WEIGHTS, remember
+from .task import Task
+from .training import Record, Run, seed_of, train
+
+
+def prepare(name: str, runs: Path, data: str | None = None) -> tuple[Entry, Task]:
+    """Read what a training needs and make the untrained model from the recipe's seed."""
+    found = entry(name)
+    images = read("train", data)
+    with torch.random.fork_rng(devices=[]):
+        if found.kind in ("dit", "gmdit"):
+            from . import generators
+            from .latents import latents
+
+            clean, classes = latents(images, runs)
+            torch.manual_seed(seed_of(found.recipe.seed, 0))
+            make = generators.dit_task if found.kind == "dit" else generators.gmdit_task
+            return found, make(found.options, clean, classes)
+        torch.manual_seed(seed_of(found.recipe.seed, 0))
+        kinds = {"classifier": classifiers.task, "autoencoder": autoencoder.task}
+        return found, kinds[found.kind](found.options, found.recipe.augment, images)
+
+
+def fit(name: str, runs: Path, data: str | None = None, often: float = 60.0) -> Iterator[tuple[Record, int]]:
+    """Train or continue an entry; yield each record with the number of steps in all.
+
+    The state is written every `often` seconds and when the caller closes the generator; at the end the
+    averaged model is written to the zoo.
+    """
+    found, task = prepare(name, runs, data)
+    run = Run(task.model, found.recipe, runs / name / "state.safetensors")
+    saved = time.monotonic()
+    for record in train(run, task.loss, task.count):
+        if time.monotonic() - saved > often or record.step == found.recipe.steps:
+            run.save()
+            saved = time.monotonic()
+        yield record, found.recipe.steps
+    finish(run, task, WEIGHTS / name)
+    remember(name)
+
+
+def finish(run: Run, task: Task, folder: Path) -> None:
+    """Write the averaged model and the log of its loss."""
+    run.model.load_state_dict(run.average)
+    run.model.eval()
+    task.export(folder)
+    write_whole(folder / "loss.csv", "step,loss\n" + "".join(f"{int(s)},{v}\n" for s, v in run.log))

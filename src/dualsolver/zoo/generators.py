@@ -1,0 +1,131 @@
+"""The two generators: a DiT of the noise and a GM-DiT of a mixture of velocities, on the same latents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..backbones.gaussians import mixture_nll
+from ..files import write_whole
+from ..schedule import VP
+from .data import CLASSES
+from .task import Task
+
+NULL = 1000  # the null class of DiTPipeline, whatever the number of classes
+DROPPED = 0.1  # of the labels, so that guidance has an unconditional network
+SHAPE: dict[str, Any] = {"sample_size": 8, "patch_size": 2, "in_channels": 4, "num_embeds_ada_norm": NULL}
+
+
+def levels(count: int) -> Tensor:
+    """Uniform numbers in (0, 1), one in each of `count` equal parts: losses then vary less between batches."""
+    return (torch.arange(count) + torch.rand(count)) / count
+
+
+def labels(classes: Tensor) -> Tensor:
+    """Classes, some of them replaced by the null class."""
+    return torch.where(torch.rand(len(classes)) < DROPPED, NULL, classes)
+
+
+def dit(options: dict[str, Any]) -> nn.Module:
+    """Make an untrained DiT; its blocks start as the identity (adaLN-zero, which diffusers leaves to us).
+
+    Every block of diffusers' DiT has an embedding of its own, which in training drops labels on its own:
+    switched off, or a label would be dropped in one block and seen in the next.
+    """
+    from diffusers import DiTTransformer2DModel
+
+    model: Any = DiTTransformer2DModel(
+        **SHAPE,
+        **options,
+        out_channels=4,
+        activation_fn="gelu-approximate",
+        norm_type="ada_norm_zero",
+        norm_elementwise_affine=False,
+    )
+    for block in model.transformer_blocks:
+        embedder = block.norm1.emb.class_embedder
+        embedder.dropout_prob = 0.0
+        nn.init.normal_(embedder.embedding_table.weight, std=0.02)
+        nn.init.zeros_(block.norm1.linear.weight)
+    for last in (model.proj_out_1, model.proj_out_2):
+        nn.init.zeros_(last.weight)
+    found: nn.Module = model
+    return found
+
+
+def dit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
+    """Mean squared error of the noise, weighted by min(SNR, 5) / SNR (Hang et al., 2023)."""
+    alphas, sigmas = (rate.float() for rate in VP.linear()(torch.linspace(0.001, 1, 1000).double()))
+
+    def loss(model: nn.Module, chosen: Tensor) -> Tensor:
+        step = (levels(len(chosen)) * 1000).long()
+        alpha, sigma = alphas[step].view(-1, 1, 1, 1), sigmas[step].view(-1, 1, 1, 1)
+        x, noise = clean[chosen], torch.randn(len(chosen), *clean.shape[1:])
+        found = model(alpha * x + sigma * noise, timestep=step, class_labels=labels(classes[chosen])).sample
+        weight = (5 * (sigma / alpha) ** 2).clamp(max=1)
+        return (weight * (found.float() - noise) ** 2).mean()
+
+    model = dit(options)
+    return Task(model, loss, len(clean), lambda folder: save_dit(model, folder))
+
+
+def gmdit(options: dict[str, Any]) -> nn.Module:
+    """Make an untrained GM-DiT."""
+    from ..backbones.gmdit_transformer import GMDiTTransformer2DModel
+
+    return GMDiTTransformer2DModel(**SHAPE, **options)
+
+
+def gmdit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
+    """Negative log likelihood of the velocity noise - data; times are logit-normal."""
+    model = gmdit(options)
+
+    def loss(model: nn.Module, chosen: Tensor) -> Tensor:
+        t = torch.sigmoid(torch.special.ndtri(levels(len(chosen)).clamp(1e-4, 1 - 1e-4)))
+        x, noise, at = clean[chosen], torch.randn(len(chosen), *clean.shape[1:]), t.view(-1, 1, 1, 1)
+        mixture = model((1 - at) * x + at * noise, 1000 * t, labels(classes[chosen]))
+        return mixture_nll(**mixture, target=noise - x).mean()
+
+    return Task(model, loss, len(clean), lambda folder: save_gmdit(model, folder))
+
+
+def save_dit(model: nn.Module, folder: Path) -> None:
+    """Write a folder that plain `diffusers.DiTPipeline.from_pretrained` opens; weights in float16."""
+    from diffusers import DDIMScheduler, DiTPipeline
+
+    from .registry import load
+
+    scheduler = DDIMScheduler(
+        beta_schedule="linear", beta_start=1e-4, beta_end=0.02, clip_sample=False, set_alpha_to_one=True
+    )
+    DiTPipeline(model.half(), load("autoencoder").half(), scheduler).save_pretrained(folder)
+    _name_classes(folder)
+
+
+def save_gmdit(model: Any, folder: Path) -> None:
+    """Write transformer, autoencoder and scheduler of a flow in the layout of a diffusers pipeline."""
+    from diffusers import FlowMatchEulerDiscreteScheduler
+
+    from .registry import load
+
+    model.half().save_pretrained(folder / "transformer")
+    load("autoencoder").half().save_pretrained(folder / "vae")
+    FlowMatchEulerDiscreteScheduler(shift=1.0).save_pretrained(folder / "scheduler")
+    parts = {
+        "transformer": ["dualsolver.backbones.gmdit_transformer", "GMDiTTransformer2DModel"],
+        "vae": ["diffusers", "AutoencoderKL"],
+        "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
+    }
+    write_whole(folder / "model_index.json", json.dumps({"_class_name": "GMDiTPipeline", **parts}, indent=2))
+    _name_classes(folder)
+
+
+def _name_classes(folder: Path) -> None:
+    """Add the classes' names, which `save_pretrained` leaves out, and drop where the parts came from."""
+    path = folder / "model_index.json"
+    index = json.loads(path.read_text()) | {"id2label": {str(i): name for i, name in enumerate(CLASSES)}}
+    write_whole(path, json.dumps(index, indent=2) + "\n")

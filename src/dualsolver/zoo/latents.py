@@ -1,0 +1,40 @@
+"""The latents of the training images and of their mirror images, made once by the zoo's autoencoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ..files import write_whole
+from .data import Images, scaled
+
+
+@torch.no_grad()
+def encode(autoencoder: nn.Module, images: Tensor, batch: int = 250) -> Tensor:
+    """uint8 pictures (N, 1, 32, 32) -> means of their latents (N, 4, 8, 8), normalised as trained."""
+    parts = [autoencoder.encode(scaled(x)).latent_dist.mean for x in images.split(batch)]  # type: ignore[operator]
+    return torch.cat(parts)
+
+
+def latents(images: Images, runs: Path) -> tuple[Tensor, Tensor]:
+    """Latents (2 N, 4, 8, 8) and classes (2 N,), the mirror images last; kept in the folder of runs.
+
+    What is kept carries the hashes of the images and of the autoencoder, and is made anew for others.
+    """
+    from safetensors import safe_open
+    from safetensors.torch import save
+
+    from .registry import load, recorded
+
+    path, key = runs / "latents.safetensors", images.hash + recorded("autoencoder")
+    if path.exists():
+        with safe_open(path, "pt") as file:
+            if file.metadata()["key"] == key:
+                return file.get_tensor("latents").float(), images.classes.repeat(2)
+    autoencoder = load("autoencoder")
+    both = torch.cat([images.pictures, images.pictures.flip(-1)])
+    found = encode(autoencoder, both)
+    write_whole(path, save({"latents": found.half()}, {"key": key}))
+    return found.half().float(), images.classes.repeat(2)
