@@ -28,6 +28,7 @@ class Backbone(ABC):
     schedule: Schedule
     kind: str  # what the network natively predicts: "noise", "data" or "velocity"
     shape: tuple[int, ...]  # of one latent
+    classes: tuple[str, ...] = ()  # their names, if conditions are classes
     dtype: torch.dtype | None = None  # of the network, used inside its call alone; None takes what comes
     device: torch.device = torch.device("cpu")
 

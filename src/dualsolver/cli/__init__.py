@@ -1,4 +1,4 @@
-"""The commands: `dual-solver learn|zoo ...`. A command is a function and its arguments; the core does the work."""
+"""The commands: each is a function and its arguments; the core does the work."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def prepared(chosen: argparse.Namespace) -> tuple[Any, Any, Any]:
     nfes = named.nfes(chosen.nfe)
     plan = Plan(nfes, chosen.method, named.options(chosen.option), recipe, chosen.patience, facts)
     plan.solver(nfes[0])  # a wrong method or option is known before any work
-    return plan, *tasks
+    return plan, tasks[0], tasks[1]
 
 
 def default_classifier(backbone: str) -> list[str]:
