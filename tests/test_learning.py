@@ -169,7 +169,7 @@ def test_a_teacher_is_made_once_and_known_by_all_that_defines_it(teachers, tmp_p
         Teacher(TOY, ds.DDIM(99)(TOY.schedule), TOY.classes, tmp_path, 1.5, count=100),
         Teacher(TOY, teacher.table, TOY.classes, tmp_path, 1.5, seed=3, count=100),
         Teacher(TOY, teacher.table, TOY.classes[:2], tmp_path, 1.5, count=100),
-        Teacher(TOY, teacher.table, TOY.classes, tmp_path, 1.5, count=100, whole=False),
+        Teacher(TOY, teacher.table, TOY.classes, tmp_path, 1.5, count=100, path=False),
     ]
     assert len({teacher.key, *(other.key for other in others)}) == 6
     noise, items = draw(TOY.shape, TOY.classes, teacher.seed, [63])

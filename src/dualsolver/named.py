@@ -46,7 +46,11 @@ def backbone(
 
 def guidance(found: Backbone, scale: float | None) -> float:
     """The guidance scale that was given, or the paper's for this kind of backbone."""
-    return GUIDANCE[type(found).__name__.lower()] if scale is None else number("guidance", scale)
+    if scale is None:
+        return GUIDANCE[type(found).__name__.lower()]
+    if number("the guidance scale", scale) < 0:
+        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+    return scale
 
 
 def objective(
