@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import drawn
 
 import dualsolver as ds
+from conftest import drawn
 from dualsolver import plot
 from dualsolver.cli import main
 

@@ -14,6 +14,7 @@ from .backbones import load as load_backbone
 from .checks import check_choice, number
 from .extras import needs
 from .objectives import (
+    Defects,
     FeatureRegression,
     HardLabel,
     Mixed,
@@ -24,7 +25,7 @@ from .objectives import (
 )
 from .solvers import SOLVERS
 
-OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature")
+OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
 GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
@@ -99,7 +100,13 @@ def _objective(name: str, logits: Any, features: str, facts: dict[str, Any], dev
     if name == "feature":
         distance, facts["features"] = distance_named(features, device)
         return FeatureRegression(distance)
-    return SampleRegression() if name == "sample" else TrajectoryRegression()
+    plain: dict[str, Any] = {
+        "sample": SampleRegression,
+        "trajectory": TrajectoryRegression,
+        "defects": Defects,
+    }
+    found: Objective = plain[name]()
+    return found
 
 
 def distance_named(name: str, device: str) -> tuple[Callable[[Tensor, Tensor], Tensor], dict[str, str]]:

@@ -71,7 +71,7 @@ class Task:
         predict = wrap(_quiet_start(network.model), network.schedule, network.kind, network.dtype)
         table = solver(self.backbone.schedule)
         states = trajectory(predict, self.backbone.schedule.prior(noise.to(self.backbone.device)), table)
-        return Outcome(table.t, states, condition, self._decode), taught
+        return Outcome(table, states, condition, self._decode), taught
 
     def _decode(self, latents: Tensor) -> Tensor:
         return self.backbone.decode(latents, clamp=False)

@@ -74,8 +74,9 @@ class Teacher:
         device = self.backbone.device
         states = torch.stack([self._read(i) for i in indices], 1).to(device)
         items = draw((), self.items, self.seed, indices).items
-        t = self.table.t if self.path else self.table.t[-1:]
-        return Outcome(t, states, self.backbone.conditions(items), partial(self.backbone.decode, clamp=False))
+        return Outcome(
+            self.table, states, self.backbone.conditions(items), partial(self.backbone.decode, clamp=False)
+        )
 
     def _run(self, indices: Sequence[int]) -> Tensor:
         noise, items = draw(self.backbone.shape, self.items, self.seed, indices)

@@ -37,9 +37,8 @@ def _show(chosen: argparse.Namespace) -> None:
     if chosen.nfe is not None:
         solvers = {chosen.nfe: choose(solvers, whole("--nfe", chosen.nfe), str(path))}
     schedule = from_config(content["schedule"]) if content["schedule"] else None
-    print(
-        f"{content['solver']} for NFE {', '.join(map(str, solvers))}, learned for {schedule or 'any schedule'}"
-    )
+    nfes, where = ", ".join(map(str, solvers)), schedule or "any schedule"
+    print(f"{content['solver']} for NFE {nfes}, learned for {where}")
     for solver in solvers.values():
         print("\n".join(["", *_of_solver(solver, schedule)]))
     print("\nprovenance\n" + json.dumps(content["provenance"], indent=2))
