@@ -20,7 +20,8 @@ from dualsolver.classifiers import (
     straight_through_clamp,
 )
 from dualsolver.classifiers.fresh import untrained
-from dualsolver.classifiers.load import build, preprocess_of, resolve, timm_preprocess
+from dualsolver.classifiers.load import timm_preprocess
+from dualsolver.classifiers.vision import build, preprocess_of, resolve
 from dualsolver.classifiers.weights import fit_in
 
 SMALL = ["mobilenet_v2", "mobilenet_v3_large", "shufflenet_v2_x1_0", "regnet_x_400mf"]
@@ -144,6 +145,13 @@ def test_logits_are_float32_of_any_input_and_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(classifier(images), plain)
     assert classifier(images.bfloat16()).dtype == classifier(images.double()).dtype == torch.float32
+
+
+def test_features_without_a_head_are_not_logits():
+    network = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Flatten())
+    trained_looking(network[0])
+    with pytest.raises(ValueError, match=r"one of its 16 classes each, not \(2, 576\)"):
+        Classifier("headless", network, IDENTITY)(torch.zeros(2, 3, 8, 8))
 
 
 def test_a_classifier_is_frozen_and_its_hash_knows_its_weights():
@@ -358,6 +366,24 @@ def test_fit_in_makes_float32_of_half(weights_file):
     assert {p.dtype for p in network.parameters()} == {torch.float32}
 
 
+def test_the_zoos_classifiers_see_images_as_they_were_trained(monkeypatch):
+    """They take -1 to 1; the judge only reports."""
+    from dualsolver import zoo
+    from dualsolver.zoo.networks import FAMILIES
+
+    torch.manual_seed(0)
+    network = FAMILIES["mlp"](16, [64])
+    trained_looking(network.head)
+    monkeypatch.setattr(zoo, "names", lambda kind: ["judge", "mlp-64"])
+    monkeypatch.setattr(zoo, "load", lambda name: network)
+    images = torch.rand(2, 1, 32, 32, generator=generator()) * 2 - 0.5
+    classifier = load_classifier("zoo:mlp-64")
+    assert torch.allclose(classifier(images), network(images.clamp(0, 1) * 2 - 1), atol=1e-5)
+    assert classifier.classes == 10
+    with pytest.raises(ValueError, match="the zoo's classifier must be one of 'mlp-64', not 'judge'"):
+        load_classifier("zoo:judge")
+
+
 # timm
 
 
@@ -373,11 +399,13 @@ def test_timm_models_come_with_their_own_preprocessing(tmp_path):
         assert torch.allclose(classifier(images), network(classifier.preprocess(images)), atol=1e-4)
     with pytest.raises(ValueError, match="timm gives no resnet9000"):
         load_classifier("timm:resnet9000=there")
+    with pytest.raises(ValueError, match="has no classifier's head"):
+        load_classifier("timm:vit_small_patch14_dinov2=there")
 
 
 @pytest.mark.parametrize("mode", ["center", "squash"])
 def test_timms_crops(mode):
-    """Against timm's own transform, which works on bytes: half a level of difference, and bicubic overshoot."""
+    """Against timm's own transform, which works on bytes: it rounds twice, by half a level."""
     data = pytest.importorskip("timm.data")
     config = {"input_size": (3, 96, 96), "interpolation": "bilinear", "mean": (0.5,) * 3, "std": (0.5,) * 3}
     config |= {"crop_pct": 0.9, "crop_mode": mode}

@@ -15,8 +15,8 @@ from torch.nn import functional
 from ..checks import check_choice
 from ..extras import needs
 from .classifier import state_hash
-from .load import resolve
 from .preprocess import checked
+from .vision import resolve
 from .weights import State, read_weights
 
 Distance = Callable[[Tensor, Tensor], Tensor]  # images and targets (B, C, H, W) in [0, 1] -> (B,)
