@@ -36,8 +36,8 @@ class Classifier:
             logits: Tensor = self.network(self.preprocess(straight_through_clamp(checked(images).float())))
         if logits.shape != (len(images), self.classes):
             raise ValueError(
-                f"{self.name} must make logits of {len(images)} images, one of its {self.classes} classes each, not "
-                f"{tuple(logits.shape)}: is its head missing?"
+                f"{self.name} must make logits of {len(images)} images, one of its {self.classes} "
+                f"classes each, not {tuple(logits.shape)}: is its head missing?"
             )
         return logits.float()
 
