@@ -8,6 +8,7 @@ import torch
 from accelerate import init_empty_weights
 from PIL import Image
 from torch import nn
+from torch.autograd import forward_ad
 from torchvision import models
 
 import assets
@@ -72,8 +73,9 @@ def test_clamp_has_clamps_values_and_the_identitys_gradient():
     wanted = torch.randn(1000, generator=generator(1))
     assert torch.equal(straight_through_clamp(x), x.clamp(0, 1))  # x - x is exactly zero, whatever its size
     assert torch.equal(torch.autograd.grad(straight_through_clamp(x), x, wanted)[0], wanted)
-    _, forward = torch.func.jvp(straight_through_clamp, (x.detach(),), (wanted,))
-    assert torch.equal(forward, wanted)
+    with forward_ad.dual_level():
+        dual = straight_through_clamp(forward_ad.make_dual(x.detach(), wanted))
+        assert torch.equal(forward_ad.unpack_dual(dual).tangent, wanted)
 
 
 @pytest.mark.parametrize("shape", [(300, 451), (451, 300), (256, 256), (64, 64)])
@@ -351,7 +353,9 @@ def test_weights_that_cannot_be_had_name_the_place(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.hub, "urlopen", offline)
     with pytest.raises(ValueError, match=r"not in .*checkpoints and https://.*pth cannot be had .*offline"):
         load_classifier("alexnet")
-    (tmp_path / "checkpoints").mkdir(exist_ok=True)
+    (tmp_path / "checkpoints" / "alexnet-owt-7be5be79.pth").write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"alexnet-owt-7be5be79\.pth is damaged"):
+        load_classifier("alexnet")
 
 
 @pytest.mark.parametrize("spec", ["", 3, "resnet9000", "AlexNet_Weights.IMAGENET1K_V7", "zoo:nothing"])
@@ -437,6 +441,15 @@ def test_mobilenet_v2_classifies_photographs():
         found = classifier(picture).softmax(1)[0]
         assert names[int(found.argmax())] == name
         assert found.max().item() == pytest.approx(probability, abs=0.05)
+
+
+@pytest.mark.assets
+def test_weights_come_from_torchs_cache(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / assets.mobilenet().name).symlink_to(assets.mobilenet())
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
+    by_name, by_file = load_classifier("mobilenet_v2"), load_classifier(f"mobilenet_v2={assets.mobilenet()}")
+    assert by_name.sha256 == by_file.sha256
 
 
 @pytest.mark.assets

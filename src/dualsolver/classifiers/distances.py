@@ -16,7 +16,7 @@ from ..checks import check_choice
 from ..extras import needs
 from .classifier import state_hash
 from .preprocess import checked
-from .vision import resolve
+from .vision import cached, resolve
 from .weights import State, read_weights
 
 Distance = Callable[[Tensor, Tensor], Tensor]  # images and targets (B, C, H, W) in [0, 1] -> (B,)
@@ -105,14 +105,13 @@ def perceptual(net: str = "alex", file: str | Path | None = None, device: str = 
 
 def _trunk(net: str, file: Path | None) -> State:
     weights = resolve(TRUNKS[net])
-    published = Path(weights.url).name
-    place = file or Path(torch.hub.get_dir(), "checkpoints", published)
+    place = file or cached(weights)
     if not place.is_file():
         raise ValueError(
             f"the trunk of LPIPS ({net}) is not at {place}: give perceptual(file=...), or fetch it once with "
             f"torch.hub.load_state_dict_from_url('{weights.url}')"
         )
-    return read_weights(place, published)
+    return read_weights(place, cached(weights).name)
 
 
 def _fill(network: nn.Module, state: State, net: str) -> None:

@@ -52,16 +52,22 @@ def _close(name: str, known: list[str]) -> str:
 
 
 def published(weights: Any) -> State:
-    """Return torchvision's own file of weights from the cache, downloaded the first time."""
+    """Return torchvision's own weights from torch's cache; torchvision downloads them the first time."""
+    place = cached(weights)
     try:
-        state: State = weights.get_state_dict(progress=True, check_hash=True, weights_only=True)
+        if not place.is_file():
+            weights.get_state_dict(progress=True, check_hash=True)
     except (OSError, RuntimeError) as error:  # no network, or a hash that differs
-        cache = Path(torch.hub.get_dir(), "checkpoints")
         raise ValueError(
-            f"{weights} is not in {cache} and {weights.url} cannot be had ({error}): put the file there, "
-            f"or name it with {weights}=path/to/file.pth"
+            f"{weights} is not in {place.parent} and {weights.url} cannot be had ({error}): "
+            f"put the file there, or name it with {weights}=path/to/file.pth"
         ) from None
-    return state
+    return read_weights(place, place.name)
+
+
+def cached(weights: Any) -> Path:
+    """Where torch keeps torchvision's own file of weights once it is downloaded."""
+    return Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
 
 
 def build(weights: Any) -> nn.Module:
