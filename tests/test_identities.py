@@ -223,6 +223,13 @@ def test_values_and_from_values_are_inverse(kind):
         same(SCHEDULES["vp"], again, solver)
 
 
+def test_a_value_at_the_bound_itself_is_kept():
+    lists = {name: [1.0] for name in ("gamma", "tau_u", "tau_v", "kappa_u", "kappa_v")}
+    for gamma in (2.0, -2.0):
+        solver = ds.DualSolver.from_values("p1", [0.9, 0.1], {**lists, "gamma": [gamma]})
+        assert solver.values()["predictor"]["gamma"] == [gamma]
+
+
 def test_every_class_rebuilds_itself_from_its_values(schedule):
     for name, kind in ds.SOLVERS.items():
         solver = drawn(4, t=T) if name == "dual" else kind(4, t=T) if name in ("bns", "ds") else kind(4)

@@ -5,6 +5,7 @@ Five nouns: a `Schedule` says how much data and noise there is at time t; a `Pre
 schedule; `sample` runs a table.
 """
 
+from . import zoo
 from .interpolate import interpolate, resample
 from .parameters import load, save
 from .prediction import Prediction, checkpointed, clipped, guided, wrap
@@ -47,4 +48,5 @@ __all__ = [
     "steps",
     "trajectory",
     "wrap",
+    "zoo",
 ]

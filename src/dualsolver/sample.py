@@ -82,8 +82,7 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     >>> ds.sample(predict, torch.zeros(1, 3, 8, 8), table).shape
     torch.Size([1, 3, 8, 8])
     """
-    if isinstance(predict, Network) and isinstance(table, Table):
-        predict, table = prepared(predict, table)
+    predict, table = prepared(predict, table)
     for step in steps(predict, noise, table):
         final = step.query
     return final.to(noise.dtype)
@@ -92,12 +91,14 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
 _PREPARED: WeakKeyDictionary[Table, tuple[Network, Table]] = WeakKeyDictionary()  # for the last network
 
 
-def prepared(network: Network, table: Table) -> tuple[Predict, Table]:
-    """Fold the conversion of the network's output into the table, where that saves work.
+def prepared(network: Predict, table: Table) -> tuple[Predict, Table]:
+    """Fold the conversion of a `Network`'s output into the table, where that saves work.
 
     A conversion takes two terms an evaluation. What was found is kept for as long as the table lives, unless
     the table carries gradients: it usually serves many batches.
     """
+    if not (isinstance(network, Network) and isinstance(table, Table)):
+        return network, table
     known, folded = _PREPARED.get(table, (None, table))
     if known is not network:
         check_same_schedule(network, table)
@@ -119,6 +120,7 @@ def check_same_schedule(network: Network, table: Table) -> None:
 
 def trajectory(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     """Return every point that the network looked at and the sample: (M + 1, B, ...), the one at t[i] at i."""
+    predict, table = prepared(predict, table)
     return torch.stack([noise, *(step.query.to(noise.dtype) for step in steps(predict, noise, table))])
 
 

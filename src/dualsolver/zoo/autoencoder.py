@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .augment import flip
 from .data import Images, scaled
@@ -15,12 +15,12 @@ from .task import Task
 KL, EDGES = 1e-3, 0.5
 
 
-def build(options: dict[str, Any]) -> nn.Module:
+def build(options: dict[str, Any]) -> Any:
     """Make an untrained autoencoder with a factor of 4."""
     from diffusers import AutoencoderKL
 
     levels = len(options["block_out_channels"])
-    model: nn.Module = AutoencoderKL(
+    return AutoencoderKL(
         in_channels=1,
         out_channels=1,
         latent_channels=4,
@@ -30,19 +30,18 @@ def build(options: dict[str, Any]) -> nn.Module:
         scaling_factor=1.0,
         **options,
     )
-    return model
 
 
 def task(options: dict[str, Any], strength: int, images: Images) -> Task:
     """Absolute errors of pixels and of edges, and a small pull of the latents to N(0, 1)."""
     model = build(options)
 
-    def loss(model: nn.Module, chosen: Tensor) -> Tensor:
+    def loss(model: Any, chosen: Tensor) -> Tensor:
         x = scaled(images.pictures[chosen])
         x = flip(x) if strength else x
         posterior = model.encode(x).latent_dist
-        again = model.decode(posterior.sample()).sample.float()
-        pull = (posterior.mean**2 + posterior.var - 1 - posterior.logvar).mean() / 2
+        again: Tensor = model.decode(posterior.sample()).sample.float()
+        pull: Tensor = (posterior.mean**2 + posterior.var - 1 - posterior.logvar).mean() / 2
         return distance(again, x) + KL * pull
 
     def export(folder: Path) -> None:
@@ -60,15 +59,13 @@ def distance(again: Tensor, images: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def normalise(model: nn.Module, images: Tensor) -> None:
+def normalise(model: Any, images: Tensor) -> None:
     """Give every channel of the latents mean 0 and deviation 1 on these images, exactly, in the two 1 x 1
     convolutions around the latents: pipelines know one scaling factor and no shift.
     """
-    means = torch.cat([model.encode(x).latent_dist.mean for x in images.split(500)])  # type: ignore[operator]
+    means = torch.cat([model.encode(x).latent_dist.mean for x in torch.split(images, 500)])
     mean, deviation = means.mean((0, 2, 3)), means.std((0, 2, 3))
     into, out = model.quant_conv, model.post_quant_conv
-    for conv in (into, out):
-        assert isinstance(conv, nn.Conv2d)
     channels = len(mean)
     into.bias[:channels] = (into.bias[:channels] - mean) / deviation
     into.weight[:channels] /= deviation.view(-1, 1, 1, 1)

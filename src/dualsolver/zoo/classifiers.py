@@ -62,7 +62,7 @@ def load(folder: Path) -> Classifier:
 @torch.no_grad()
 def logits(model: Classifier, images: Tensor, batch: int = 500) -> Tensor:
     """The logits of uint8 pictures or of images in [-1, 1], (N, 1, 32, 32) -> (N, 10), in batches."""
-    parts = images.split(batch)
+    parts = torch.split(images, batch)
     return torch.cat([model(scaled(x) if x.dtype == torch.uint8 else x) for x in parts])
 
 

@@ -17,6 +17,7 @@ class Entry:
     purpose: str
     recipe: Recipe
     options: dict[str, Any] = field(default_factory=dict)
+    folder: str | None = None  # below the weights, if it is not the name
 
 
 LEARNING = "a classifier to learn solvers with"
@@ -25,7 +26,7 @@ ENTRIES: dict[str, Entry] = {
     "judge": Entry(
         "classifier",
         "reports figures; never used for learning or choosing",
-        Recipe(4400, rate=2e-3, decay=0.05, bf16=True, augment=2, seed=1),
+        Recipe(2800, rate=2e-3, decay=0.05, bf16=True, augment=2, seed=1),
         {"family": "resnet", "widths": [32, 64, 128], "depth": 2},
     ),
     "validation": Entry(
@@ -39,17 +40,18 @@ ENTRIES: dict[str, Entry] = {
         "the latents of both generators: 4 x 8 x 8",
         Recipe(2400, batch=32, rate=1e-3, bf16=True, seed=2),
         {"block_out_channels": [24, 48, 64], "layers_per_block": 1, "norm_num_groups": 8},
+        folder="fashion-dit/vae",  # where plain diffusers wants it
     ),
     "fashion-dit": Entry(
         "dit",
         "class-conditional generator: VP, 1000 linear betas, noise prediction",
-        Recipe(9000, decay=0.0, ema=0.9995, warmup=500, bf16=True, seed=4),
-        {"num_attention_heads": 4, "attention_head_dim": 48, "num_layers": 6},
+        Recipe(10_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=4),
+        {"num_attention_heads": 4, "attention_head_dim": 48, "num_layers": 5},
     ),
     "fashion-gmdit": Entry(
         "gmdit",
         "class-conditional generator: flow matching, a mixture of velocities",
-        Recipe(9000, decay=0.0, ema=0.9995, warmup=500, bf16=True, seed=5),
+        Recipe(10_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=5),
         {
             "num_attention_heads": 4,
             "attention_head_dim": 48,

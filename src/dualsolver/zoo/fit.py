@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from ..files import write_whole
 from . import autoencoder, classifiers
 from .data import read
 from .entries import Entry, entry
-from .registry import WEIGHTS, remember
+from .registry import home, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
 
@@ -35,22 +36,30 @@ def prepare(name: str, runs: Path, data: str | None = None) -> tuple[Entry, Task
         return found, kinds[found.kind](found.options, found.recipe.augment, images)
 
 
-def fit(name: str, runs: Path, data: str | None = None, often: float = 60.0) -> Iterator[tuple[Record, int]]:
+def fit(
+    name: str,
+    runs: Path,
+    data: str | None = None,
+    often: float = 60.0,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[Record, int]]:
     """Train or continue an entry; yield each record with the number of steps in all.
 
-    The state is written every `often` seconds and when the caller closes the generator; at the end the
-    averaged model is written to the zoo.
+    The state is written every `often` seconds and when `stop` says so; after the last step the averaged
+    model is written to the zoo.
     """
     found, task = prepare(name, runs, data)
     run = Run(task.model, found.recipe, runs / name / "state.safetensors")
     saved = time.monotonic()
-    for record in train(run, task.loss, task.count):
-        if time.monotonic() - saved > often or record.step == found.recipe.steps:
+    for record in train(run, task.loss, task.count, stop=stop):
+        if time.monotonic() - saved > often:
             run.save()
             saved = time.monotonic()
         yield record, found.recipe.steps
-    finish(run, task, WEIGHTS / name)
-    remember(name)
+    run.save()
+    if run.step == found.recipe.steps:
+        finish(run, task, home(name))
+        remember(name)
 
 
 def finish(run: Run, task: Task, folder: Path) -> None:
@@ -58,4 +67,5 @@ def finish(run: Run, task: Task, folder: Path) -> None:
     run.model.load_state_dict(run.average)
     run.model.eval()
     task.export(folder)
+    write_whole(folder / "plans.json", json.dumps(run.plans) + "\n")
     write_whole(folder / "loss.csv", "step,loss\n" + "".join(f"{int(s)},{v}\n" for s, v in run.log))

@@ -21,7 +21,7 @@ SHAPE: dict[str, Any] = {"sample_size": 8, "patch_size": 2, "in_channels": 4, "n
 
 
 def levels(count: int) -> Tensor:
-    """Uniform numbers in (0, 1), one in each of `count` equal parts: losses then vary less between batches."""
+    """Uniform numbers in (0, 1), one in each of `count` equal parts: losses vary less between batches."""
     return (torch.arange(count) + torch.rand(count)) / count
 
 
@@ -67,7 +67,8 @@ def dit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
         x, noise = clean[chosen], torch.randn(len(chosen), *clean.shape[1:])
         found = model(alpha * x + sigma * noise, timestep=step, class_labels=labels(classes[chosen])).sample
         weight = (5 * (sigma / alpha) ** 2).clamp(max=1)
-        return (weight * (found.float() - noise) ** 2).mean()
+        mean: Tensor = (weight * (found.float() - noise) ** 2).mean()
+        return mean
 
     model = dit(options)
     return Task(model, loss, len(clean), lambda folder: save_dit(model, folder))
@@ -77,7 +78,8 @@ def gmdit(options: dict[str, Any]) -> nn.Module:
     """Make an untrained GM-DiT."""
     from ..backbones.gmdit_transformer import GMDiTTransformer2DModel
 
-    return GMDiTTransformer2DModel(**SHAPE, **options)
+    model: nn.Module = GMDiTTransformer2DModel(**SHAPE, **options)
+    return model
 
 
 def gmdit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
@@ -102,7 +104,8 @@ def save_dit(model: nn.Module, folder: Path) -> None:
     scheduler = DDIMScheduler(
         beta_schedule="linear", beta_start=1e-4, beta_end=0.02, clip_sample=False, set_alpha_to_one=True
     )
-    DiTPipeline(model.half(), load("autoencoder").half(), scheduler).save_pretrained(folder)
+    vae = load("autoencoder").half()  # it is in this folder already, and is written again as it is
+    DiTPipeline(model.half(), vae, scheduler).save_pretrained(folder)
     _name_classes(folder)
 
 

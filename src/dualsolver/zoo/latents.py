@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..files import write_whole
 from .data import Images, scaled
 
 
 @torch.no_grad()
-def encode(autoencoder: nn.Module, images: Tensor, batch: int = 250) -> Tensor:
+def encode(autoencoder: Any, images: Tensor, batch: int = 250) -> Tensor:
     """uint8 pictures (N, 1, 32, 32) -> means of their latents (N, 4, 8, 8), normalised as trained."""
-    parts = [autoencoder.encode(scaled(x)).latent_dist.mean for x in images.split(batch)]  # type: ignore[operator]
+    parts = [autoencoder.encode(scaled(x)).latent_dist.mean for x in torch.split(images, batch)]
     return torch.cat(parts)
 
 

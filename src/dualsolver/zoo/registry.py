@@ -10,15 +10,21 @@ from typing import Any
 
 from ..extras import needs
 from ..files import write_whole
-from .entries import entry
+from .entries import ENTRIES, entry
 
 WEIGHTS = Path(__file__).parent / "weights"
 HASHES = "hashes.json"
+HASHED = (".json", ".npz", ".safetensors")  # not cards, figures and logs, which nothing computes with
 
 
-def recorded(name: str) -> str:
-    """One hash of all files of a model, from the hashes that are recorded of each."""
-    return hashlib.sha256(json.dumps(_hashes().get(name, {}), sort_keys=True).encode()).hexdigest()
+def names(kind: str | None = None) -> list[str]:
+    """The names of the shipped models, of one kind or of all."""
+    return [name for name, found in ENTRIES.items() if kind in (None, found.kind) and name in _hashes()]
+
+
+def home(name: str) -> Path:
+    """Where a model's files are, trained or not."""
+    return WEIGHTS / (entry(name).folder or name)
 
 
 def path(name: str) -> Path:
@@ -27,19 +33,24 @@ def path(name: str) -> Path:
     >>> path("judge").name
     'judge'
     """
-    entry(name)
-    folder = WEIGHTS / name
+    folder = home(name)
     if name not in _hashes():
         raise ValueError(f"{name} is not trained yet: dual-solver zoo train {name}")
-    for file, expected in _hashes()[name].items():
-        where = folder / file
-        if not where.exists():
-            raise ValueError(f"{where} is missing: install dual-solver again")
-        if _hash(where) != expected:
-            raise ValueError(
-                f"{where} is damaged (its sha256 is not the recorded one): install dual-solver again"
-            )
+    for file in _hashes()[name]:
+        check_bytes(name, file)
     return folder
+
+
+def check_bytes(name: str, file: str) -> Path:
+    """Return a file of the zoo if its bytes are the recorded ones."""
+    where = _folder(name) / file
+    if not where.exists():
+        raise ValueError(f"{where} is missing: install dual-solver again")
+    if _hash(where) != _hashes()[name][file]:
+        raise ValueError(
+            f"{where} is damaged (its sha256 is not the recorded one): install dual-solver again"
+        )
+    return where
 
 
 def load(name: str) -> Any:
@@ -64,29 +75,25 @@ def load(name: str) -> Any:
     return load_backbone(folder, kind)
 
 
-def names(kind: str | None = None, shipped: bool = True) -> list[str]:
-    """The names in the zoo, of one kind or of all; `shipped` leaves out what is not trained."""
-    from .entries import ENTRIES
-
-    return [
-        name
-        for name, found in ENTRIES.items()
-        if kind in (None, found.kind) and (not shipped or name in _hashes())
-    ]
+def recorded(name: str) -> str:
+    """One hash of all files of a model, from the hashes that are recorded of each."""
+    return hashlib.sha256(json.dumps(_hashes().get(name, {}), sort_keys=True).encode()).hexdigest()
 
 
-def remember(name: str, folder: Path | None = None) -> None:
-    """Record the hashes of a model's files after training: its configs and weights, not its card."""
-    place = folder or WEIGHTS / name
+def remember(name: str) -> None:
+    """Record the hashes of a model's files, after its training."""
+    place = _folder(name)
     files = [
-        f
-        for f in sorted(place.rglob("*"))
-        if f.suffix in (".json", ".safetensors") and f.name != "figures.json"
+        file for file in sorted(place.rglob("*")) if file.suffix in HASHED and file.name != "figures.json"
     ]
-    found = {str(f.relative_to(place)): _hash(f) for f in files}
+    found = {str(file.relative_to(place)): _hash(file) for file in files}
     table = dict(sorted((_hashes() | {name: found}).items()))
     write_whole(WEIGHTS / HASHES, json.dumps(table, indent=1) + "\n")
     _hashes.cache_clear()
+
+
+def _folder(name: str) -> Path:
+    return home(name) if name in ENTRIES else WEIGHTS / name
 
 
 @cache

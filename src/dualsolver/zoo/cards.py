@@ -1,0 +1,100 @@
+"""Cards: a README.md in the Hub's form beside each model, made of its entry, its log and its figures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from ..files import write_whole
+from .entries import Entry, entry
+from .registry import home, recorded
+
+TAGS = {
+    "classifier": ("image-classification", "dual-solver"),
+    "autoencoder": ("image-feature-extraction", "diffusers"),
+    "dit": ("unconditional-image-generation", "diffusers"),
+    "gmdit": ("unconditional-image-generation", "dual-solver"),
+}
+
+TEMPLATE = """---
+license: apache-2.0
+library_name: {library}
+pipeline_tag: {task}
+tags:
+- dual-solver
+- {kind}
+datasets:
+- fashion_mnist
+---
+
+# {name}
+
+{purpose}.
+{picture}
+## Loading
+
+```python
+import dualsolver as ds
+
+model = ds.zoo.load("{name}")  # no network, no dataset
+```
+
+## Training
+
+```
+dual-solver zoo train {name}
+```
+
+on the 60,000 training images of Fashion-MNIST (Zalando Research, MIT licence), unpacked content of sha256
+`{data}`. Seed {seed}; the loss is in [`loss.csv`](loss.csv) (it ends at {loss}). {plans}
+
+```json
+{recipe}
+```
+
+## Figures
+
+{figures}
+"""
+
+
+def card(name: str, data: str, figures: dict[str, float], command: str) -> Path:
+    """Write the figures and the card of a model; a picture `grid.png` is shown if it is there."""
+    folder, found = home(name), entry(name)
+    write_whole(folder / "figures.json", json.dumps(figures, indent=1) + "\n")
+    task, library = TAGS[found.kind]
+    text = TEMPLATE.format(
+        name=name,
+        kind=found.kind,
+        purpose=found.purpose[0].upper() + found.purpose[1:],
+        task=task,
+        library=library,
+        picture="\n![Samples, a column a class](grid.png)\n" * (folder / "grid.png").exists(),
+        data=data,
+        seed=found.recipe.seed,
+        loss=(folder / "loss.csv").read_text().strip().rpartition(",")[2],
+        plans=_plans(folder, found),
+        recipe=json.dumps(asdict(found.recipe) | found.options, indent=1),
+        figures=_table(figures) + f"\n\nMeasured by `{command}`; weights `{recorded(name)[:16]}`.",
+    )
+    path = folder / "README.md"
+    write_whole(path, text)
+    return path
+
+
+def _plans(folder: Path, found: Entry) -> str:
+    """How the run was planned, where that changed under way."""
+    plans = json.loads((folder / "plans.json").read_text())
+    if len(plans) == 1:
+        return "One run."
+    changes = "; ".join(f"from step {step} on as one of {steps} steps" for step, steps in plans)
+    return f"The length was changed under way, so a new run gives other bits: {changes}."
+
+
+def _table(figures: dict[str, float]) -> str:
+    rows = [
+        f"| {what} | {value:,} |" if isinstance(value, int) else f"| {what} | {value:.4g} |"
+        for what, value in figures.items()
+    ]
+    return "\n".join(["| figure | value |", "|---|---|", *rows])
