@@ -95,6 +95,13 @@ def test_where_there_is_no_limit_the_error_says_so(build, words):
         build([1.0, 0.6, 0.3, 0.0])(ds.Flow())
 
 
+def test_heun_with_any_even_nfe_is_refused_at_sigma_0():
+    for steps in (1, 2, 4):
+        with pytest.raises(ValueError, match="even NFE"):
+            ds.Heun(2 * steps, torch.linspace(0.9, 0, steps + 1))(ds.Flow())
+        ds.Heun(2 * steps - 1, torch.linspace(0.9, 0, steps + 1))(ds.Flow())
+
+
 @pytest.mark.parametrize("tau", [1e-12, 1e-6, 1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("gamma", [-1.9, -1.0, -1e-9, 0.0, 1e-9, 1.0, 1.9])
 @pytest.mark.parametrize("schedule", [ds.VP.linear(), ds.Flow(), ds.VE(1e-3, 10.0)], ids=["vp", "flow", "ve"])

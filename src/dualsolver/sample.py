@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -59,6 +60,8 @@ def steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
         raise ValueError(
             f"sample takes a Table, not {type(table).__name__}: call the solver on a schedule first"
         )
+    if not (torch.is_tensor(noise) and noise.is_floating_point() and noise.ndim):
+        raise ValueError(f"noise must be a tensor of floating-point numbers, batch first, not {noise!r:.80}")
     state = query = noise.float() if noise.dtype in (torch.float16, torch.bfloat16) else noise
     past: tuple[Tensor, ...] = ()
     for i, row in enumerate(rows(table)):
@@ -79,17 +82,34 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     >>> ds.sample(predict, torch.zeros(1, 3, 8, 8), table).shape
     torch.Size([1, 3, 8, 8])
     """
-    if isinstance(predict, Network) and isinstance(table, Table):
-        check_schedule(predict, table)
-        folded = fold(table, predict.basis(table.t[:-1]))
-        if folded.terms <= table.terms + 2 * table.nfe:  # a conversion takes two terms an evaluation
-            predict, table = predict.native, folded
+    predict, table = prepared(predict, table)
     for step in steps(predict, noise, table):
         final = step.query
     return final.to(noise.dtype)
 
 
-def check_schedule(network: Network, table: Table) -> None:
+_PREPARED: WeakKeyDictionary[Table, tuple[Network, Table]] = WeakKeyDictionary()  # for the last network
+
+
+def prepared(network: Predict, table: Table) -> tuple[Predict, Table]:
+    """Fold the conversion of a `Network`'s output into the table, where that saves work.
+
+    A conversion takes two terms an evaluation. What was found is kept for as long as the table lives, unless
+    the table carries gradients: it usually serves many batches.
+    """
+    if not (isinstance(network, Network) and isinstance(table, Table)):
+        return network, table
+    known, folded = _PREPARED.get(table, (None, table))
+    if known is not network:
+        check_same_schedule(network, table)
+        folded = fold(table, network.basis(table.t[:-1]))
+        folded = folded if folded.terms <= table.terms + 2 * table.nfe else table
+        if not (table.weights.requires_grad or table.t.requires_grad):
+            _PREPARED[table] = network, folded
+    return (network if folded is table else network.native), folded
+
+
+def check_same_schedule(network: Network, table: Table) -> None:
     """Refuse a table that was made for another schedule than the network's."""
     for name, rate in zip(("alpha", "sigma"), network.schedule(table.t), strict=True):
         if not torch.allclose(rate, getattr(table, name), rtol=1e-6, atol=1e-9):
@@ -100,6 +120,7 @@ def check_schedule(network: Network, table: Table) -> None:
 
 def trajectory(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     """Return every point that the network looked at and the sample: (M + 1, B, ...), the one at t[i] at i."""
+    predict, table = prepared(predict, table)
     return torch.stack([noise, *(step.query.to(noise.dtype) for step in steps(predict, noise, table))])
 
 

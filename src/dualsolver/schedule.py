@@ -145,6 +145,12 @@ class _Quadratic:
         return -2 * log_alpha / (half + (half**2 - self.slope * log_alpha).sqrt())
 
 
+def check_schedule(value: object) -> None:
+    """Refuse what is not a schedule."""
+    if not isinstance(value, Schedule):
+        raise ValueError(f"a schedule is one of ds.VP, ds.Flow and ds.VE, not {value!r:.80}")
+
+
 class VP(Schedule):
     """Variance preserving: alpha^2 + sigma^2 = 1. Built by `linear`, `cosine`, `from_betas` and the like.
 

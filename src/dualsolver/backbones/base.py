@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..prediction import Network, checkpointed, guided, wrap
 from ..schedule import Schedule
@@ -27,6 +28,7 @@ class Backbone(ABC):
     schedule: Schedule
     kind: str  # what the network natively predicts: "noise", "data" or "velocity"
     shape: tuple[int, ...]  # of one latent
+    classes: tuple[str, ...] = ()  # their names, if conditions are classes
     dtype: torch.dtype | None = None  # of the network, used inside its call alone; None takes what comes
     device: torch.device = torch.device("cpu")
 
@@ -54,6 +56,17 @@ class Backbone(ABC):
         """
         model = guided(self.model, guidance, condition, self.null(condition))
         return wrap(checkpointed(model) if recompute else model, self.schedule, self.kind, self.dtype)
+
+    @final
+    def fingerprint(self) -> str:
+        """Hash what samples depend on: the weights, the schedule and the dtype, not where they were found."""
+        digest = sha256(f"{type(self).__name__} {self.schedule} {self.kind} {self.dtype}".encode())
+        for part in vars(self).values():
+            module = getattr(part, "vae", part)
+            for name, weight in module.state_dict().items() if isinstance(module, nn.Module) else ():
+                digest.update(name.encode())
+                digest.update(weight.cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()[:16]
 
 
 def class_numbers(items: Sequence[int | str], names: Sequence[str]) -> Tensor:

@@ -1,4 +1,4 @@
-"""The commands: `dual-solver zoo ...`. A command is a function and its arguments; the core does the work."""
+"""The commands: each is a function and its arguments; the core does the work."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Sequence
 import torch
 
 from ..checks import whole
-from . import zoo
+from . import learn, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; what the user got wrong becomes one line and exit code 2."""
     parser = argparse.ArgumentParser(prog="dual-solver", description="Few-step sampling, learned")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    learn.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
     try:
         torch.set_num_threads(whole("--threads", chosen.threads))
         chosen.run(chosen)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError, FloatingPointError) as error:
         print(f"dual-solver: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..checks import check_choice, falling, numbers, whole
-from ..schedule import GRIDS, LearnedTimes, Schedule
+from ..schedule import GRIDS, LearnedTimes, Schedule, check_schedule
 from ..table import Table
 
 Grid = str | Sequence[float] | Tensor | None
@@ -71,6 +71,7 @@ class Nodes(NamedTuple):
 
 def nodes(schedule: Schedule, steps: int, grid: Grid) -> Nodes:
     """Place steps + 1 nodes: a grid by name, the schedule's own (None), or the given times literally."""
+    check_schedule(schedule)
     if grid is None or isinstance(grid, str):
         return Nodes.of(schedule, schedule.grid(steps, grid))
     return Nodes.of(schedule, falling("grid", grid, steps + 1))
@@ -161,6 +162,7 @@ class Learned(nn.Module):
 
     def nodes(self, schedule: Schedule) -> Nodes:
         """The learned times with the schedule's rates at them."""
+        check_schedule(schedule)
         if schedule.t_max != 1 and self.times.ends.tolist() == [0.999, 0.001]:
             warnings.warn(
                 f"the default times run from 0.999 to 0.001, but {schedule} samples from {schedule.span[0]} "

@@ -1,0 +1,156 @@
+"""`dual-solver learn`: turn a backbone into a sampler of a few steps."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ..checks import check_choice, whole
+from .interrupt import interruptible
+
+HELD_OUT = 10**9  # the seed of the held-out samples: the same for every run, whatever its own seed
+
+
+def add(commands: Any) -> None:
+    """Add the command to a parser."""
+    purpose = "learn a solver of a few steps for a backbone"
+    parser = commands.add_parser("learn", help=purpose, description=purpose)
+    parser.set_defaults(run=_learn)
+    one, many = parser.add_argument, {"nargs": "+", "metavar": ""}
+    one("--backbone", default="fashion-dit", help="a name of the zoo, a pipeline folder or a hub id")
+    one("--nfe", default=["4"], help="evaluations of the network, such as 3 5 or 3..9 (4)", **many)
+    one(
+        "--objective",
+        default=["hard-label"],
+        help="hard-label (default), soft-label, sample, trajectory, "
+        "feature; several, with weights, as in: hard-label feature=0.1",
+        **many,
+    )
+    one(
+        "--classifier",
+        help="for labels: a torchvision name, timm:NAME, zoo:NAME; several are averaged",
+        **many,
+    )
+    one("--features", default="vgg", help="for feature: LPIPS by alex, vgg, squeeze, or zoo:NAME (vgg)")
+    one("--guidance", type=float, help="guidance scale (the paper's for the backbone)")
+    one("--method", default="dual", help="dual (default), bns or ds")
+    one("--option", default=[], help="of the method, such as kind=p2c2 parametrisation=direct", **many)
+    one("--preset", default="fast", help="fast (default) or paper")
+    one("--steps", type=int, help="in place of the preset's")
+    one("--batch", type=int, help="in place of the preset's")
+    one("--rate", type=float, help="in place of the preset's")
+    one("--patience", type=int, help="stop when so many held-out losses brought nothing better")
+    one("--seed", type=int, default=0)
+    one("--teacher", default="ddim:200", help="solver:NFE, for the objectives that need one (ddim:200)")
+    one("--teacher-count", type=int, default=1000, help="how many samples it gives (1000)")
+    one("--cache", type=Path, default=Path("runs/teachers"), help="where they are kept (runs/teachers)")
+    one("--micro-batch", type=int, help="images a call: the same gradient with less memory")
+    one("--recompute", action="store_true", help="keep no activations: less memory, half as slow again")
+    one("--dtype", help="of the network: float32, bfloat16 or float16")
+    one("--variant", help="of the weight files, such as fp16")
+    one("--device", default="cpu")
+    one("--threads", type=int, default=2, help="of torch (2)")
+    one("--out", type=Path, default=Path("runs/learned"), help="the folder of the run (runs/learned)")
+
+
+def _learn(chosen: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from ..learn import learn
+
+    plan, task, held = prepared(chosen)
+    total = plan.recipe.steps * len(plan.nfes)
+    with interruptible() as asked, tqdm(total=total, unit="step", mininterval=1, smoothing=0.02) as bar:
+        for nfe, record in learn(plan, task, held, chosen.out):
+            bar.update(plan.recipe.steps * sorted(plan.nfes).index(nfe) + record.step - bar.n)
+            if record.held_out is not None:
+                bar.set_postfix_str(f"NFE {nfe}, held-out loss {record.held_out:.4f}")
+            if asked():
+                raise KeyboardInterrupt
+    tell(chosen.out)
+
+
+def prepared(chosen: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """Build the plan, the task and the held-out task from what was asked for."""
+    from .. import named
+    from ..fit import PRESETS
+    from ..learn import Plan
+    from ..task import Task
+
+    check_choice("preset", chosen.preset, tuple(PRESETS))
+    changes = {k: v for k in ("steps", "batch", "rate") if (v := getattr(chosen, k)) is not None}
+    recipe = replace(PRESETS[chosen.preset], **changes)
+    backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
+    guidance = named.guidance(backbone, chosen.guidance)
+    classifiers = chosen.classifier or default_classifier(chosen.backbone)
+    objective, facts = named.objective(chosen.objective, classifiers, chosen.features, chosen.device)
+    facts = {"backbone": chosen.backbone, "weights": backbone.fingerprint(), "guidance": guidance, **facts}
+    facts |= {"preset": chosen.preset, "recipe": asdict(recipe), "seed": chosen.seed}
+    tasks = []
+    for seed, count in ((chosen.seed, chosen.teacher_count), (HELD_OUT, recipe.held_out)):
+        teacher = None
+        if objective.teacher:
+            facts["teacher"] = {"solver": chosen.teacher, "count": chosen.teacher_count}
+            teacher = taught(chosen, backbone, guidance, 1 if seed == chosen.seed else seed, count)
+        tasks.append(
+            Task(
+                backbone,
+                objective,
+                backbone.classes,
+                guidance,
+                seed,
+                teacher,
+                chosen.recompute,
+                chosen.micro_batch,
+            )
+        )
+    nfes = named.nfes(chosen.nfe)
+    plan = Plan(nfes, chosen.method, named.options(chosen.option), recipe, chosen.patience, facts)
+    plan.solver(nfes[0])  # a wrong method or option is known before any work
+    return plan, tasks[0], tasks[1]
+
+
+def default_classifier(backbone: str) -> list[str]:
+    """The classifier to learn with if none was named: the zoo's for its own, the paper's for ImageNet."""
+    return ["zoo:vgg-128"] if backbone.startswith("fashion-") else ["mobilenet_v3_large"]
+
+
+def taught(chosen: argparse.Namespace, backbone: Any, guidance: float, seed: int, count: int) -> Any:
+    """Make the teacher's samples, or find them in the cache."""
+    from tqdm import tqdm
+
+    from .. import named
+    from ..teacher import Teacher
+
+    name, _, steps = chosen.teacher.partition(":")
+    if not steps.isdecimal():
+        raise ValueError(f"--teacher is written SOLVER:NFE, such as ddim:200, not {chosen.teacher}")
+    table = named.solver(name, whole("the NFE of --teacher", int(steps)))(backbone.schedule)
+    whole_path = any(spec.startswith("trajectory") for spec in chosen.objective)
+    teacher = Teacher(backbone, table, backbone.classes, chosen.cache, guidance, seed, count, whole_path)
+    with tqdm(total=count, unit="sample", desc="teacher") as bar:
+        for made in teacher.make():
+            bar.update(made - bar.n)
+    return teacher
+
+
+def tell(out: Path) -> None:
+    """Print what was learned and how to use it."""
+    for line in lines(out):
+        print(line)
+
+
+def lines(out: Path) -> Iterator[str]:
+    """What a run came to."""
+    from ..parameters import NAME, read
+
+    runs = read(out / NAME)["provenance"]["runs"]
+    for nfe, run in runs.items():
+        yield (
+            f"NFE {nfe}: held-out loss {run['held_out']:.4f} at step {run['step']} of {run['steps']}, "
+            f"{run['evaluations']} evaluations of the network, started from {run['start']}"
+        )
+    yield f"learned: {out}    (ds.load({str(out)!r}, nfe={next(iter(runs))}))"

@@ -1,0 +1,163 @@
+"""Things by the names that commands take: backbones, objectives, solvers, items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .backbones import Backbone
+from .backbones import load as load_backbone
+from .checks import check_choice, number
+from .extras import needs
+from .objectives import (
+    FeatureRegression,
+    HardLabel,
+    Mixed,
+    Objective,
+    SampleRegression,
+    SoftLabel,
+    TrajectoryRegression,
+)
+from .solvers import SOLVERS
+
+OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature")
+GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "toy": 1.0}  # the paper's
+Loss = Callable[[Tensor], Tensor]
+
+
+def backbone(
+    name: str, dtype: str | None = None, variant: str | None = None, device: str = "cpu"
+) -> Backbone:
+    """Load a generator of the zoo, "toy", or a diffusers pipeline from a folder or a hub id."""
+    from . import zoo
+    from .zoo.entries import ENTRIES
+
+    check_choice("dtype", dtype, (None, "float32", "bfloat16", "float16"))
+    source = zoo.path(name) if name in ENTRIES and not Path(name).exists() else name
+    kind = None if dtype is None else getattr(torch, dtype)
+    found = load_backbone(source, dtype=kind, variant=variant, device=device)
+    found.name = name
+    return found
+
+
+def guidance(found: Backbone, scale: float | None) -> float:
+    """The guidance scale that was given, or the paper's for this kind of backbone."""
+    return GUIDANCE[type(found).__name__.lower()] if scale is None else number("guidance", scale)
+
+
+def objective(
+    specs: Sequence[str], classifiers: Sequence[str], features: str, device: str = "cpu"
+) -> tuple[Objective, dict[str, Any]]:
+    """Make an objective of names such as "hard-label" or "feature=0.1" (a weight), and say what it was.
+
+    The second value is for provenance: weights, and the hashes of the networks that judge.
+    """
+    weights = {name: number(name, weight) for name, weight in map(_weighted, specs)}
+    facts: dict[str, Any] = {"objective": weights}
+    logits = None
+    if {"hard-label", "soft-label"} & set(weights):
+        logits, facts["classifiers"] = ensemble(classifiers, device)
+    parts = [(weight, _objective(name, logits, features, facts, device)) for name, weight in weights.items()]
+    return (parts[0][1] if len(parts) == 1 else Mixed(parts)), facts
+
+
+def ensemble(names: Sequence[str], device: str) -> tuple[Loss, dict[str, str]]:
+    """The log of the mean probability of some classifiers, and their hashes."""
+    from .classifiers import load_classifier
+
+    found = [load_classifier(name, device) for name in names]
+    hashes = {classifier.name: classifier.sha256[:16] for classifier in found}
+    if len(found) == 1:
+        return found[0], hashes
+
+    def together(images: Tensor) -> Tensor:
+        return torch.stack([classifier(images).log_softmax(1) for classifier in found]).logsumexp(0)
+
+    return together, hashes
+
+
+def _weighted(spec: str) -> tuple[str, float]:
+    name, _, weight = spec.partition("=")
+    check_choice("objective", name, OBJECTIVES)
+    try:
+        return name, float(weight or 1.0)
+    except ValueError:
+        raise ValueError(f"the weight of {name} must be a number, not {weight!r}") from None
+
+
+def _objective(name: str, logits: Any, features: str, facts: dict[str, Any], device: str) -> Objective:
+    if name in ("hard-label", "soft-label"):
+        return (HardLabel if name == "hard-label" else SoftLabel)(logits)
+    if name == "feature":
+        distance, facts["features"] = distance_named(features, device)
+        return FeatureRegression(distance)
+    return SampleRegression() if name == "sample" else TrajectoryRegression()
+
+
+def distance_named(name: str, device: str) -> tuple[Callable[[Tensor, Tensor], Tensor], dict[str, str]]:
+    """A distance between images: LPIPS by its trunk, or in the features of a network of the zoo."""
+    from .classifiers import feature_distance, perceptual, state_hash
+
+    family, _, rest = name.partition(":")
+    if family != "zoo":
+        with needs("learn"):
+            lpips = perceptual(name)
+        return lpips, {lpips.name: lpips.sha256[:16]}
+    from . import zoo
+
+    check_choice("the zoo's feature network", rest, [n for n in zoo.names("classifier") if n != "judge"])
+    network = zoo.load(rest)
+    return feature_distance(lambda images: network.features(images * 2 - 1)), {name: state_hash(network)[:16]}
+
+
+def options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE pairs: true, false, none and numbers mean themselves.
+
+    >>> options(["kind=p2", "shared=true", "bound=4"])
+    {'kind': 'p2', 'shared': True, 'bound': 4.0}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ValueError(f"an option is written NAME=VALUE, not {pair!r}")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def solver(name: str, nfe: int, **settings: Any) -> Any:
+    """A fixed solver of the registry by name and NFE."""
+    check_choice("solver", name, tuple(SOLVERS))
+    return SOLVERS[name](nfe, **settings)
+
+
+def nfes(specs: Sequence[str]) -> tuple[int, ...]:
+    """Read numbers of evaluations, ranges included.
+
+    >>> nfes(["3", "5..7"])
+    (3, 5, 6, 7)
+    """
+    found: set[int] = set()
+    for spec in specs:
+        first, _, last = spec.partition("..")
+        try:
+            found |= set(range(int(first), int(last or first) + 1))
+        except ValueError:
+            raise ValueError(f"an NFE is a whole number or a range such as 3..9, not {spec!r}") from None
+    if not found or min(found) < 1:
+        raise ValueError(f"NFEs are whole numbers from 1, not {' '.join(specs)}")
+    return tuple(sorted(found))

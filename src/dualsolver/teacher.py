@@ -1,0 +1,83 @@
+"""Trajectories of a solver of many steps, made once and kept on disk under a key of all that defines them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from .backbones.base import Backbone
+from .draws import draw
+from .files import write_whole
+from .objectives import Outcome
+from .sample import trajectory
+from .table import Table
+
+CHUNK = 50  # samples a file: what is lost when making them is interrupted
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """`count` samples of a table on the backbone, drawn with `seed`; `whole` keeps all their states."""
+
+    backbone: Backbone
+    table: Table
+    items: Sequence[Any]
+    folder: Path
+    guidance: float = 1.0
+    seed: int = 1
+    count: int = 1000
+    whole: bool = True
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the network's weights, the table and what is drawn."""
+        facts = {
+            "backbone": self.backbone.fingerprint(),
+            "table": [x.tolist() for x in (self.table.t, self.table.weights)],
+            "items": list(self.items),
+            "guidance": self.guidance,
+            "seed": self.seed,
+            "whole": self.whole,
+        }
+        return sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    def make(self) -> Iterator[int]:
+        """Make what is missing, and yield how many samples there are after each file."""
+        for first in range(0, self.count, CHUNK):
+            if not (path := self._path(first)).exists():
+                write_whole(path, save({"states": self._run(range(first, first + CHUNK))}))
+            yield min(first + CHUNK, self.count)
+
+    def take(self, indices: Sequence[int]) -> Outcome:
+        """Return what the teacher made of these samples."""
+        device = self.backbone.device
+        states = torch.stack([self._read(i) for i in indices], 1).to(device)
+        items = draw((), self.items, self.seed, indices).items
+        t = self.table.t if self.whole else self.table.t[-1:]
+        return Outcome(t, states, self.backbone.conditions(items), partial(self.backbone.decode, clamp=False))
+
+    def _run(self, indices: Sequence[int]) -> Tensor:
+        noise, items = draw(self.backbone.shape, self.items, self.seed, indices)
+        predict = self.backbone.predict(self.backbone.conditions(items), self.guidance)
+        start = self.backbone.schedule.prior(noise.to(self.backbone.device))
+        with torch.no_grad():
+            states = trajectory(predict, start, self.table)
+        return (states if self.whole else states[-1:]).cpu().contiguous()
+
+    def _read(self, index: int) -> Tensor:
+        with safe_open(self._path(index // CHUNK * CHUNK), framework="pt") as file:
+            states: Tensor = file.get_slice("states")[:, index % CHUNK]
+        return states
+
+    def _path(self, first: int) -> Path:
+        return self.folder / self.key / f"{first:06d}.safetensors"
