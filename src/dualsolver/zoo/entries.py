@@ -42,7 +42,7 @@ ENTRIES: dict[str, Entry] = {
         Recipe(4200, batch=32, rate=1e-3, bf16=True, seed=2),
         {"block_out_channels": [24, 48, 64], "layers_per_block": 1, "norm_num_groups": 8},
         folder="fashion-dit/vae",  # where plain diffusers wants it
-        notes="The first 2400 steps had absolute errors and a pull of 1e-3 for a loss, the rest squared ones.",
+        notes="The first 2400 steps had absolute errors and a pull of 1e-3, the rest squared ones.",
     ),
     "fashion-dit": Entry(
         "dit",
