@@ -33,8 +33,8 @@ ENTRIES: dict[str, Entry] = {
     "validation": Entry(
         "classifier",
         "features and classes on which choices may be made",
-        Recipe(2400, rate=2e-3, decay=0.05, bf16=True, augment=2, seed=3),
-        {"family": "mixer", "width": 64, "depth": 4},
+        Recipe(2000, rate=3e-3, decay=0.05, bf16=True, augment=1, seed=3),
+        {"family": "mixer", "width": 48, "depth": 3},
     ),
     "autoencoder": Entry(
         "autoencoder",
