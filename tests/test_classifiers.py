@@ -389,6 +389,16 @@ def test_the_zoos_classifiers_see_images_as_they_were_trained(monkeypatch):
         load_classifier("zoo:judge")
 
 
+def test_every_shipped_classifier_is_taken_for_a_trained_one():
+    from dualsolver import zoo
+
+    images = torch.rand(4, 1, 32, 32, generator=generator())
+    for name in zoo.names("classifier"):
+        if name != "judge":
+            wanted = zoo.load(name)(images * 2 - 1)
+            assert torch.allclose(load_classifier(f"zoo:{name}")(images), wanted, atol=1e-4), name
+
+
 # timm
 
 
