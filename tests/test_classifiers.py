@@ -68,6 +68,7 @@ def small_classifier():
 # The clamp and the preprocessing
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 def test_clamp_has_clamps_values_and_the_identitys_gradient():
     x = (torch.randn(1000, generator=generator()) * 1e3).requires_grad_()
     wanted = torch.randn(1000, generator=generator(1))

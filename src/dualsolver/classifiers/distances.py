@@ -85,12 +85,16 @@ def _prepared(images: Tensor) -> Tensor:
     return 2 * x.expand(-1, 3, -1, -1) - 1
 
 
-def perceptual(net: str = "alex", file: str | Path | None = None, device: str = "cpu") -> Perceptual:
-    """Return LPIPS (version 0.1) with the trunk "alex", "vgg" or "squeeze".
+def perceptual(
+    net: str = "alex", file: str | Path | None = None, device: str | torch.device = "cpu"
+) -> Perceptual:
+    """Return LPIPS (version 0.1) with the trunk "alex", "vgg" or "squeeze"; "vgg=path/to/file" names its file.
 
     The calibrated heads are in the lpips package. The trunk is torchvision's ImageNet classifier, from `file`
     or from torch's cache; it is never downloaded behind one's back. Only its `features` are needed.
     """
+    net, equals, path = net.partition("=")
+    file = path if equals else file
     check_choice("net", net, tuple(TRUNKS))
     with needs("learn"):
         import lpips
@@ -108,7 +112,7 @@ def _trunk(net: str, file: Path | None) -> State:
     place = file or cached(weights)
     if not place.is_file():
         raise ValueError(
-            f"the trunk of LPIPS ({net}) is not at {place}: give perceptual(file=...), or fetch it once with "
+            f"the trunk of LPIPS ({net}) is not at {place}: name its file ({net}=path/to/file), or fetch it once with "
             f"torch.hub.load_state_dict_from_url('{weights.url}')"
         )
     return read_weights(place, cached(weights).name)
