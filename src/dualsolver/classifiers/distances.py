@@ -88,10 +88,11 @@ def _prepared(images: Tensor) -> Tensor:
 def perceptual(
     net: str = "alex", file: str | Path | None = None, device: str | torch.device = "cpu"
 ) -> Perceptual:
-    """Return LPIPS (version 0.1) with the trunk "alex", "vgg" or "squeeze"; "vgg=path/to/file" names its file.
+    """Return LPIPS (version 0.1) with the trunk "alex", "vgg" or "squeeze".
 
-    The calibrated heads are in the lpips package. The trunk is torchvision's ImageNet classifier, from `file`
-    or from torch's cache; it is never downloaded behind one's back. Only its `features` are needed.
+    The calibrated heads are in the lpips package. The trunk is torchvision's ImageNet classifier, from a file
+    (`file`, or in one text: "vgg=path/to/file") or from torch's cache; it is never downloaded behind one's
+    back. Only its `features` are needed.
     """
     net, equals, path = net.partition("=")
     file = path if equals else file
@@ -112,8 +113,8 @@ def _trunk(net: str, file: Path | None) -> State:
     place = file or cached(weights)
     if not place.is_file():
         raise ValueError(
-            f"the trunk of LPIPS ({net}) is not at {place}: name its file ({net}=path/to/file), or fetch it once with "
-            f"torch.hub.load_state_dict_from_url('{weights.url}')"
+            f"the trunk of LPIPS ({net}) is not at {place}: name its file ({net}=path/to/file), "
+            f"or fetch it once with torch.hub.load_state_dict_from_url('{weights.url}')"
         )
     return read_weights(place, cached(weights).name)
 
