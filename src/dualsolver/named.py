@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,9 @@ def ensemble(names: Sequence[str], device: str) -> tuple[Loss, dict[str, str]]:
         return found[0], hashes
 
     def together(images: Tensor) -> Tensor:
-        return torch.stack([classifier(images).log_softmax(1) for classifier in found]).logsumexp(0)
+        return torch.stack([classifier(images).log_softmax(1) for classifier in found]).logsumexp(
+            0
+        ) - math.log(len(found))
 
     return together, hashes
 
