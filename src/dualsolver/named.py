@@ -14,6 +14,7 @@ from .backbones import load as load_backbone
 from .checks import check_choice, number
 from .extras import needs
 from .objectives import (
+    Defects,
     FeatureRegression,
     HardLabel,
     Mixed,
@@ -24,7 +25,7 @@ from .objectives import (
 )
 from .solvers import SOLVERS
 
-OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature")
+OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
 GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
@@ -46,7 +47,11 @@ def backbone(
 
 def guidance(found: Backbone, scale: float | None) -> float:
     """The guidance scale that was given, or the paper's for this kind of backbone."""
-    return GUIDANCE[type(found).__name__.lower()] if scale is None else number("guidance", scale)
+    if scale is None:
+        return GUIDANCE[type(found).__name__.lower()]
+    if number("the guidance scale", scale) < 0:
+        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+    return scale
 
 
 def objective(
@@ -95,7 +100,13 @@ def _objective(name: str, logits: Any, features: str, facts: dict[str, Any], dev
     if name == "feature":
         distance, facts["features"] = distance_named(features, device)
         return FeatureRegression(distance)
-    return SampleRegression() if name == "sample" else TrajectoryRegression()
+    plain: dict[str, Any] = {
+        "sample": SampleRegression,
+        "trajectory": TrajectoryRegression,
+        "defects": Defects,
+    }
+    found: Objective = plain[name]()
+    return found
 
 
 def distance_named(name: str, device: str) -> tuple[Callable[[Tensor, Tensor], Tensor], dict[str, str]]:
