@@ -30,6 +30,6 @@ def draw(shape: Sequence[int], items: Sequence[Any], seed: int, indices: Sequenc
 
 
 def _generator(seed: int, index: int) -> torch.Generator:
-    """Hash both numbers: generators with neighbouring seeds must not be neighbours."""
-    digest = sha256(f"{seed}/{index}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+    """Torch's CPU generator knows 2^32 seeds: a hash says where a run's begin, so that none occurs twice."""
+    first = int.from_bytes(sha256(str(seed).encode()).digest()[:4], "big")
+    return torch.Generator().manual_seed((first + index) % 2**32)
