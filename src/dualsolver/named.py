@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from .backbones import Backbone
 from .backbones import load as load_backbone
 from .checks import check_choice, number
 from .extras import needs
+from .features import Extractor
 from .objectives import (
     Defects,
     FeatureRegression,
@@ -24,7 +25,11 @@ from .objectives import (
     SoftLabel,
     TrajectoryRegression,
 )
-from .solvers import SOLVERS
+from .parameters import NAME
+from .parameters import load as load_solver
+from .solvers import SOLVERS, Solver
+from .solvers.base import Learned
+from .statistics import Statistics
 
 OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
 GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "toy": 1.0}  # the paper's
@@ -153,10 +158,35 @@ def _value(text: str) -> Any:
         return text
 
 
-def solver(name: str, nfe: int, **settings: Any) -> Any:
-    """A fixed solver of the registry by name and NFE."""
-    check_choice("solver", name, tuple(SOLVERS))
-    return SOLVERS[name](nfe, **settings)
+def solver(name: str, nfe: int, grid: str | None = None) -> Solver:
+    """A fixed solver by its name in the registry, or a learned one from its folder."""
+    if name in SOLVERS and not issubclass(cast(type, SOLVERS[name]), Learned):
+        return SOLVERS[name](nfe, grid=grid)
+    if not (Path(name) / NAME).exists():
+        fixed = [n for n, kind in SOLVERS.items() if not issubclass(cast(type, kind), Learned)]
+        raise ValueError(f"no learned folder {name} and no fixed solver of that name: {', '.join(fixed)}")
+    return load_solver(name, nfe=nfe)[0]
+
+
+class Network(NamedTuple):
+    """Who looks at images, and what the real ones look like to it."""
+
+    extractor: Extractor
+    statistics: Statistics
+
+
+def network(spec: str) -> Network:
+    """The zoo's "validation" or "judge", or a feature network with statistics: NAME=statistics.npz."""
+    from . import features, zoo
+    from .zoo.references import NETWORKS, reference
+
+    name, equals, file = spec.partition("=")
+    check_choice("network", name, (*NETWORKS, *features.EXTRACTORS))
+    if name in NETWORKS:
+        return Network(features.of(zoo.load(name)), Statistics.load(file) if equals else reference(name))
+    if not equals:
+        raise ValueError(f"{name} needs statistics of real images: {name}=path/to/statistics.npz")
+    return Network(features.load(name), Statistics.load(file))
 
 
 def nfes(specs: Sequence[str]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from ..checks import whole
-from . import learn, show, zoo
+from . import evaluate, learn, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     learn.add(commands)
     show.add(commands)
+    evaluate.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
     try:
