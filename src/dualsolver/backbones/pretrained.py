@@ -92,7 +92,7 @@ def schedule_of(config: Mapping[str, Any]) -> tuple[Schedule, str]:
 
     >>> schedule_of({"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02})
     (vp-linear(beta_start=0.0001, beta_end=0.02, steps=1000), 'noise')
-    >>> schedule_of({"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0})[0]
+    >>> schedule_of({"shift": 3.0, "use_dynamic_shifting": False})[0]
     flow(shift=3.0, time_scale=1000.0)
     """
     prediction = config.get("prediction_type", "epsilon")
@@ -103,7 +103,12 @@ def schedule_of(config: Mapping[str, Any]) -> tuple[Schedule, str]:
             "give ds.wrap a schedule of your own"
         )
     steps = int(config.get("num_train_timesteps", 1000))
-    flow = "Flow" in str(config.get("_class_name", "")) or config.get("use_flow_sigmas")
+    if "sigma_data" in config:
+        raise ValueError(
+            "an EDM scheduler scales what its network sees: wrap the network with ds.wrap and ds.VE instead"
+        )
+    shifted = "shift" in config and not {"beta_schedule", "trained_betas"} & config.keys()  # FlowMatch*
+    flow = "Flow" in str(config.get("_class_name", "")) or config.get("use_flow_sigmas") or shifted
     if flow or prediction == "flow_prediction":
         shift = config.get("flow_shift", config.get("shift", 1.0))
         return Flow(shift=1.0 if shift is None else float(shift), time_scale=float(steps)), "velocity"
