@@ -25,7 +25,7 @@ from .objectives import (
 from .solvers import SOLVERS
 
 OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature")
-GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "toy": 1.0}  # the paper's
+GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
 
