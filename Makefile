@@ -11,8 +11,9 @@ BIN := .venv/bin
 	@$(BIN)/uv pip install --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: .venv/ready  ## sample the toy backbone with every solver: a table of errors and a picture
+demo: .venv/ready  ## sample the toy and fashion-dit with every solver: tables of errors and distances, pictures
 	@$(BIN)/python scripts/demo.py
+	@$(BIN)/python scripts/demo_fashion.py
 
 test: .venv/ready  ## the tests, doctests included
 	@$(BIN)/python -m pytest

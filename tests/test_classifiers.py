@@ -8,6 +8,7 @@ import torch
 from accelerate import init_empty_weights
 from PIL import Image
 from torch import nn
+from torch.autograd import forward_ad
 from torchvision import models
 
 import assets
@@ -20,7 +21,8 @@ from dualsolver.classifiers import (
     straight_through_clamp,
 )
 from dualsolver.classifiers.fresh import untrained
-from dualsolver.classifiers.load import build, preprocess_of, resolve, timm_preprocess
+from dualsolver.classifiers.load import timm_preprocess
+from dualsolver.classifiers.vision import build, preprocess_of, resolve
 from dualsolver.classifiers.weights import fit_in
 
 SMALL = ["mobilenet_v2", "mobilenet_v3_large", "shufflenet_v2_x1_0", "regnet_x_400mf"]
@@ -66,13 +68,15 @@ def small_classifier():
 # The clamp and the preprocessing
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 def test_clamp_has_clamps_values_and_the_identitys_gradient():
     x = (torch.randn(1000, generator=generator()) * 1e3).requires_grad_()
     wanted = torch.randn(1000, generator=generator(1))
     assert torch.equal(straight_through_clamp(x), x.clamp(0, 1))  # x - x is exactly zero, whatever its size
     assert torch.equal(torch.autograd.grad(straight_through_clamp(x), x, wanted)[0], wanted)
-    _, forward = torch.func.jvp(straight_through_clamp, (x.detach(),), (wanted,))
-    assert torch.equal(forward, wanted)
+    with forward_ad.dual_level():
+        dual = straight_through_clamp(forward_ad.make_dual(x.detach(), wanted))
+        assert torch.equal(forward_ad.unpack_dual(dual).tangent, wanted)
 
 
 @pytest.mark.parametrize("shape", [(300, 451), (451, 300), (256, 256), (64, 64)])
@@ -144,6 +148,13 @@ def test_logits_are_float32_of_any_input_and_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(classifier(images), plain)
     assert classifier(images.bfloat16()).dtype == classifier(images.double()).dtype == torch.float32
+
+
+def test_features_without_a_head_are_not_logits():
+    network = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Flatten())
+    trained_looking(network[0])
+    with pytest.raises(ValueError, match=r"one of its 16 classes each, not \(2, 576\)"):
+        Classifier("headless", network, IDENTITY)(torch.zeros(2, 3, 8, 8))
 
 
 def test_a_classifier_is_frozen_and_its_hash_knows_its_weights():
@@ -261,6 +272,7 @@ def test_loading_draws_no_random_numbers_and_knows_the_state(weights_file):
     before = torch.get_rng_state()
     with pytest.warns(UserWarning, match="b0353104"):
         first = load_classifier(f"mobilenet_v2={weights_file}")
+    build(resolve("vit_h_14"))  # draws its positions outside of torch.nn.init
     assert torch.equal(before, torch.get_rng_state())
     with pytest.warns(UserWarning, match="b0353104"):
         second = load_classifier(f"MobileNet_V2_Weights.IMAGENET1K_V1={weights_file}")
@@ -342,7 +354,9 @@ def test_weights_that_cannot_be_had_name_the_place(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.hub, "urlopen", offline)
     with pytest.raises(ValueError, match=r"not in .*checkpoints and https://.*pth cannot be had .*offline"):
         load_classifier("alexnet")
-    (tmp_path / "checkpoints").mkdir(exist_ok=True)
+    (tmp_path / "checkpoints" / "alexnet-owt-7be5be79.pth").write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"alexnet-owt-7be5be79\.pth is damaged"):
+        load_classifier("alexnet")
 
 
 @pytest.mark.parametrize("spec", ["", 3, "resnet9000", "AlexNet_Weights.IMAGENET1K_V7", "zoo:nothing"])
@@ -356,6 +370,34 @@ def test_fit_in_makes_float32_of_half(weights_file):
     network = build(resolve("mobilenet_v2"))
     fit_in(network, state, "halves")
     assert {p.dtype for p in network.parameters()} == {torch.float32}
+
+
+def test_the_zoos_classifiers_see_images_as_they_were_trained(monkeypatch):
+    """They take -1 to 1; the judge only reports."""
+    from dualsolver import zoo
+    from dualsolver.zoo.networks import FAMILIES
+
+    torch.manual_seed(0)
+    network = FAMILIES["mlp"](16, [64])
+    trained_looking(network.head)
+    monkeypatch.setattr(zoo, "names", lambda kind: ["judge", "mlp-64"])
+    monkeypatch.setattr(zoo, "load", lambda name: network)
+    images = torch.rand(2, 1, 32, 32, generator=generator()) * 2 - 0.5
+    classifier = load_classifier("zoo:mlp-64")
+    assert torch.allclose(classifier(images), network(images.clamp(0, 1) * 2 - 1), atol=1e-5)
+    assert classifier.classes == 10
+    with pytest.raises(ValueError, match="the zoo's classifier must be one of 'mlp-64', not 'judge'"):
+        load_classifier("zoo:judge")
+
+
+def test_every_shipped_classifier_is_taken_for_a_trained_one():
+    from dualsolver import zoo
+
+    images = torch.rand(4, 1, 32, 32, generator=generator())
+    for name in zoo.names("classifier"):
+        if name != "judge":
+            wanted = zoo.load(name)(images * 2 - 1)
+            assert torch.allclose(load_classifier(f"zoo:{name}")(images), wanted, atol=1e-4), name
 
 
 # timm
@@ -373,11 +415,13 @@ def test_timm_models_come_with_their_own_preprocessing(tmp_path):
         assert torch.allclose(classifier(images), network(classifier.preprocess(images)), atol=1e-4)
     with pytest.raises(ValueError, match="timm gives no resnet9000"):
         load_classifier("timm:resnet9000=there")
+    with pytest.raises(ValueError, match="has no classifier's head"):
+        load_classifier("timm:vit_small_patch14_dinov2=there")
 
 
 @pytest.mark.parametrize("mode", ["center", "squash"])
 def test_timms_crops(mode):
-    """Against timm's own transform, which works on bytes: half a level of difference, and bicubic overshoot."""
+    """Against timm's own transform, which works on bytes: it rounds twice, by half a level."""
     data = pytest.importorskip("timm.data")
     config = {"input_size": (3, 96, 96), "interpolation": "bilinear", "mean": (0.5,) * 3, "std": (0.5,) * 3}
     config |= {"crop_pct": 0.9, "crop_mode": mode}
@@ -408,6 +452,15 @@ def test_mobilenet_v2_classifies_photographs():
         found = classifier(picture).softmax(1)[0]
         assert names[int(found.argmax())] == name
         assert found.max().item() == pytest.approx(probability, abs=0.05)
+
+
+@pytest.mark.assets
+def test_weights_come_from_torchs_cache(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / assets.mobilenet().name).symlink_to(assets.mobilenet())
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
+    by_name, by_file = load_classifier("mobilenet_v2"), load_classifier(f"mobilenet_v2={assets.mobilenet()}")
+    assert by_name.sha256 == by_file.sha256
 
 
 @pytest.mark.assets

@@ -53,7 +53,7 @@ def random_trunk(net, tmp_path):
 def test_lpips_is_its_formula_on_the_trunk_of_the_file(tmp_path):
     features, file = random_trunk("alex", tmp_path)
     before = torch.get_rng_state()
-    distance = perceptual("alex", file)
+    distance = perceptual(f"alex={file}")
     assert torch.equal(before, torch.get_rng_state())
     x, y = images(2, 3, 70, 90), images(2, 3, 70, 90, seed=1)
     with torch.no_grad():
@@ -87,7 +87,7 @@ def test_small_grey_images_are_enlarged_and_coloured(tmp_path):
 
 def test_what_lpips_cannot_do_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
-    with pytest.raises(ValueError, match=r"alexnet-owt-7be5be79\.pth: give perceptual"):
+    with pytest.raises(ValueError, match=r"alexnet-owt-7be5be79\.pth: name its file \(alex=path"):
         perceptual("alex")
     with pytest.raises(ValueError, match="net must be one of 'alex', 'vgg', 'squeeze'"):
         perceptual("resnet")

@@ -223,6 +223,22 @@ def test_values_and_from_values_are_inverse(kind):
         same(SCHEDULES["vp"], again, solver)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_predictors_residual_makes_dual_inconsistent(schedule, kind):
+    """A constant pair is kept by every fixed method and by Dual-Solver without kappa in its predictor."""
+    for solver in (ds.DDIM(4), ds.DPMpp(4), ds.UniPC(4), ds.DualSolver(4, kind, t=T), ds.DS(4, t=T)):
+        assert float(ds.defects(solver(schedule)).abs().max()) < 1e-9
+    free, ended = (drawn(4, kind, t=T, consistent_end=end) for end in (False, True))
+    found, at_end = ds.defects(free(schedule)), ds.defects(ended(schedule))
+    assert float(found.detach().abs().max()) > 1e-3
+    if kind == "p1c2":  # its corrector keeps the state consistent, so only the last step's residual is seen
+        at = free.nodes(schedule)
+        p = free._scalars(free.predictor, at.rates(slice(-1)), at.rates(slice(1, None))).P
+        assert torch.allclose(found, torch.stack(list(p), 1), atol=1e-9)
+        assert float(at_end[-1].abs().max()) < 1e-9
+        assert torch.equal(found[:-1], at_end[:-1])
+
+
 def test_a_value_at_the_bound_itself_is_kept():
     lists = {name: [1.0] for name in ("gamma", "tau_u", "tau_v", "kappa_u", "kappa_v")}
     for gamma in (2.0, -2.0):

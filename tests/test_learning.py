@@ -11,6 +11,7 @@ from dualsolver.draws import draw
 from dualsolver.fit import Recipe, State, Workers, cost, fit, held_out, put
 from dualsolver.learn import Plan, learn
 from dualsolver.objectives import (
+    Defects,
     FeatureRegression,
     HardLabel,
     Mixed,
@@ -19,6 +20,7 @@ from dualsolver.objectives import (
     SoftLabel,
     TrajectoryRegression,
 )
+from dualsolver.table import Table
 from dualsolver.task import Task
 from dualsolver.teacher import Teacher
 
@@ -51,7 +53,7 @@ OBJECTIVES = {
     "sample": SampleRegression(),
     "trajectory": TrajectoryRegression(),
     "feature": FeatureRegression(absolute),
-    "mixed": Mixed([(1.0, HardLabel(classifier)), (0.5, FeatureRegression(absolute))]),
+    "mixed": Mixed([(1.0, FeatureRegression(absolute)), (0.1, HardLabel(classifier)), (1.0, Defects())]),
 }
 
 
@@ -149,13 +151,14 @@ def test_a_log_loss_is_the_logarithm_of_the_mean_in_any_split(tasks):
 
 def test_a_teacher_is_aligned_in_time():
     """On the straight path x_t = t x_1 any student that walks it has no trajectory loss, at any times."""
-    x = torch.randn(5, 3)
+    x, alpha = torch.randn(5, 3), torch.ones(8)
     t = torch.linspace(1, 0, 8, dtype=torch.float64)
-    taught = Outcome(t, t.float()[:, None, None] * x, None, None)
+    taught = Outcome(Table(t, alpha, alpha, torch.zeros(7, 2, 3)), t.float()[:, None, None] * x, None, None)
     times = torch.tensor([1.0, 0.83, 0.41, 0.0], dtype=torch.float64, requires_grad=True)
-    made = Outcome(times, times.float()[:, None, None] * x, None, None)
+    table = Table(times, alpha[:4], alpha[:4], torch.zeros(3, 2, 3))
+    made = Outcome(table, times.float()[:, None, None] * x, None, None)
     assert TrajectoryRegression()(made, taught).max() < 1e-9
-    late = Outcome(times, made.states + torch.tensor([0, 0, 0.5, 0])[:, None, None], None, None)
+    late = Outcome(table, made.states + torch.tensor([0, 0, 0.5, 0])[:, None, None], None, None)
     assert TrajectoryRegression()(late, taught).tolist() == pytest.approx([0.5**2 / 4] * 5)
 
 
@@ -169,7 +172,7 @@ def test_a_teacher_is_made_once_and_known_by_all_that_defines_it(teachers, tmp_p
         Teacher(TOY, ds.DDIM(99)(TOY.schedule), TOY.classes, tmp_path, 1.5, count=100),
         Teacher(TOY, teacher.table, TOY.classes, tmp_path, 1.5, seed=3, count=100),
         Teacher(TOY, teacher.table, TOY.classes[:2], tmp_path, 1.5, count=100),
-        Teacher(TOY, teacher.table, TOY.classes, tmp_path, 1.5, count=100, whole=False),
+        Teacher(TOY, teacher.table, TOY.classes, tmp_path, 1.5, count=100, path=False),
     ]
     assert len({teacher.key, *(other.key for other in others)}) == 6
     noise, items = draw(TOY.shape, TOY.classes, teacher.seed, [63])

@@ -10,7 +10,7 @@ from .interpolate import interpolate, resample
 from .parameters import load, save
 from .prediction import Prediction, checkpointed, clipped, guided, wrap
 from .project import project
-from .sample import advance, canonical, sample, steps, trajectory
+from .sample import advance, canonical, defects, sample, steps, trajectory
 from .schedule import VE, VP, Flow, Schedule
 from .solvers import BNS, DDIM, DS, SOLVERS, DPMpp, DualSolver, Euler, Heun, Solver, UniPC
 from .table import Table
@@ -38,6 +38,7 @@ __all__ = [
     "canonical",
     "checkpointed",
     "clipped",
+    "defects",
     "guided",
     "interpolate",
     "load",

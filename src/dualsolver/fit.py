@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from .checks import check_choice, number, whole
 from .solvers.base import Learned
 from .task import Task
 
@@ -33,6 +34,13 @@ class Recipe:
     start: str = "own"
     held_out: int = 100
     every: int = 500
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "held_out", "every"):
+            whole(name, getattr(self, name))
+        for name in ("rate", "last_rate", "decay", "clip", "average"):
+            number(name, getattr(self, name))
+        check_choice("start", self.start, ("own", "best"))
 
     def rate_at(self, step: int) -> float:
         """The cosine from the first rate to the last."""

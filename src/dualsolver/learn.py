@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .checks import check_choice
 from .files import write_whole
 from .fit import Recipe, Record, State, Workers, fit, put
 from .parameters import save
@@ -42,6 +43,7 @@ class Plan:
 
     def solver(self, nfe: int, raw: Sequence[float] = ()) -> Learned:
         """Return a new solver, with these raw scalars if there are any."""
+        check_choice("method", self.method, tuple(SOLVERS))
         solver = SOLVERS[self.method](nfe, **self.options)
         if not isinstance(solver, Learned):
             raise ValueError(f"{self.method} has nothing to learn: take dual, bns or ds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from .backbones import load as load_backbone
 from .checks import check_choice, number
 from .extras import needs
 from .objectives import (
+    Defects,
     FeatureRegression,
     HardLabel,
     Mixed,
@@ -24,7 +26,7 @@ from .objectives import (
 )
 from .solvers import SOLVERS
 
-OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature")
+OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
 GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
@@ -46,7 +48,11 @@ def backbone(
 
 def guidance(found: Backbone, scale: float | None) -> float:
     """The guidance scale that was given, or the paper's for this kind of backbone."""
-    return GUIDANCE[type(found).__name__.lower()] if scale is None else number("guidance", scale)
+    if scale is None:
+        return GUIDANCE[type(found).__name__.lower()]
+    if number("the guidance scale", scale) < 0:
+        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+    return scale
 
 
 def objective(
@@ -75,7 +81,9 @@ def ensemble(names: Sequence[str], device: str) -> tuple[Loss, dict[str, str]]:
         return found[0], hashes
 
     def together(images: Tensor) -> Tensor:
-        return torch.stack([classifier(images).log_softmax(1) for classifier in found]).logsumexp(0)
+        return torch.stack([classifier(images).log_softmax(1) for classifier in found]).logsumexp(
+            0
+        ) - math.log(len(found))
 
     return together, hashes
 
@@ -95,7 +103,13 @@ def _objective(name: str, logits: Any, features: str, facts: dict[str, Any], dev
     if name == "feature":
         distance, facts["features"] = distance_named(features, device)
         return FeatureRegression(distance)
-    return SampleRegression() if name == "sample" else TrajectoryRegression()
+    plain: dict[str, Any] = {
+        "sample": SampleRegression,
+        "trajectory": TrajectoryRegression,
+        "defects": Defects,
+    }
+    found: Objective = plain[name]()
+    return found
 
 
 def distance_named(name: str, device: str) -> tuple[Callable[[Tensor, Tensor], Tensor], dict[str, str]]:

@@ -15,17 +15,19 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, huber_loss
 
 from .checks import number
+from .sample import defects
+from .table import Table
 
 
 class Outcome(NamedTuple):
     """What a solver made of a batch.
 
-    t: (M + 1,); states: (M + 1, B, ...), every point that the network looked at and the sample, so that it
-    means the same for every solver; condition: what the backbone was given; decode: latents to images in
-    [0, 1], unclamped.
+    table: that of the solver; states: (M + 1, B, ...), every point that the network looked at and the sample,
+    so that it means the same for every solver; condition: what the backbone was given; decode: latents to
+    images in [0, 1], unclamped.
     """
 
-    t: Tensor
+    table: Table
     states: Tensor
     condition: Any
     decode: Callable[[Tensor], Tensor]
@@ -92,7 +94,7 @@ class TrajectoryRegression(Objective):
         self.end, self.threshold = number("end", end), number("threshold", threshold)
 
     def __call__(self, made: Outcome, taught: Outcome | None) -> Tensor:
-        wanted = at_times(needed(taught), made.t)
+        wanted = at_times(needed(taught), made.table.t)
         path = (made.states - wanted).square().transpose(0, 1).flatten(1).mean(1)
         last = huber_loss(made.states[-1], wanted[-1], reduction="none", delta=self.threshold)
         return path + self.end * last.flatten(1).mean(1)
@@ -123,6 +125,13 @@ class Mixed(Objective):
         return torch.stack([weight * objective(made, taught) for weight, objective in self.parts]).sum(0)
 
 
+class Defects(Objective):
+    """Squared gains on data and noise that a consistent method does not have: a penalty beside others."""
+
+    def __call__(self, made: Outcome, taught: Outcome | None) -> Tensor:
+        return defects(made.table).square().sum().to(made.states).expand(made.states.shape[1])
+
+
 def needed(taught: Outcome | None) -> Outcome:
     """Insist on a teacher."""
     if taught is None:
@@ -131,14 +140,8 @@ def needed(taught: Outcome | None) -> Outcome:
 
 
 def at_times(taught: Outcome, t: Tensor) -> Tensor:
-    """Interpolate the teacher's states linearly to times t, held at its ends: (len(t), B, ...).
-
-    >>> states = torch.tensor([[4.0], [2.0], [0.0]])
-    >>> taught = Outcome(torch.tensor([1.0, 0.5, 0.0]), states, None, lambda x: x)
-    >>> at_times(taught, torch.tensor([1.0, 0.75, 0.1])).flatten().tolist()
-    [4.0, 3.0, 0.4000000059604645]
-    """
-    times = taught.t.to(t)
+    """Interpolate the teacher's states linearly to times t, held at its ends: (len(t), B, ...)."""
+    times = taught.table.t.to(t)
     right = torch.searchsorted(-times, -t.detach()).clamp(1, len(times) - 1)
     share = ((times[right - 1] - t) / (times[right - 1] - times[right])).clamp(0, 1)
     share = share.to(taught.states).view(-1, *[1] * (taught.states.ndim - 1))

@@ -124,6 +124,17 @@ def trajectory(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     return torch.stack([noise, *(step.query.to(noise.dtype) for step in steps(predict, noise, table))])
 
 
+def defects(table: Table) -> Tensor:
+    """What a table makes of a network that always predicts the same pair, less what it should: (M, 2).
+
+    A method is consistent if a constant (data, noise) leads to alpha data + sigma noise at every time; the
+    two columns are what is too much of either. The predictor's residuals of Dual-Solver are such gains.
+    """
+    pair = torch.eye(2, dtype=torch.float64)
+    rates = torch.stack([table.alpha, table.sigma], 1)
+    return (trajectory(lambda x, t: Prediction(pair[0], pair[1]), rates[0], table) - rates)[1:]
+
+
 def canonical(table: Table) -> Tensor:
     """Return the unique form of a table: queries 1 to M in terms of (x_T, data_0, ..., data_{M-1}).
 

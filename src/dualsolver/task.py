@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .backbones.base import Backbone
+from .checks import whole
 from .draws import draw
 from .objectives import Objective, Outcome
 from .prediction import Model, wrap
@@ -37,6 +38,8 @@ class Task:
     micro: int | None = None
 
     def __post_init__(self) -> None:
+        if self.micro is not None:
+            whole("micro", self.micro)
         if self.objective.teacher and self.teacher is None:
             raise ValueError(f"{type(self.objective).__name__} compares with a teacher: give the task one")
 
@@ -68,7 +71,7 @@ class Task:
         predict = wrap(_quiet_start(network.model), network.schedule, network.kind, network.dtype)
         table = solver(self.backbone.schedule)
         states = trajectory(predict, self.backbone.schedule.prior(noise.to(self.backbone.device)), table)
-        return Outcome(table.t, states, condition, self._decode), taught
+        return Outcome(table, states, condition, self._decode), taught
 
     def _decode(self, latents: Tensor) -> Tensor:
         return self.backbone.decode(latents, clamp=False)

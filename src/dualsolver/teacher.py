@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from .backbones.base import Backbone
+from .checks import whole
 from .draws import draw
 from .files import write_whole
 from .objectives import Outcome
@@ -25,9 +26,16 @@ from .table import Table
 CHUNK = 50  # samples a file: what is lost when making them is interrupted
 
 
+@lru_cache(maxsize=64)
+def _opened(path: Path) -> Any:
+    """The states in a file, read where they are looked at."""
+    file: Any = safe_open(path, framework="pt")
+    return file.get_slice("states")
+
+
 @dataclass(frozen=True)
 class Teacher:
-    """`count` samples of a table on the backbone, drawn with `seed`; `whole` keeps all their states."""
+    """`count` samples of a table on the backbone, drawn with `seed`; `path` keeps all their states."""
 
     backbone: Backbone
     table: Table
@@ -36,7 +44,10 @@ class Teacher:
     guidance: float = 1.0
     seed: int = 1
     count: int = 1000
-    whole: bool = True
+    path: bool = True
+
+    def __post_init__(self) -> None:
+        whole("count", self.count)
 
     @cached_property
     def key(self) -> str:
@@ -47,7 +58,7 @@ class Teacher:
             "items": list(self.items),
             "guidance": self.guidance,
             "seed": self.seed,
-            "whole": self.whole,
+            "path": self.path,
         }
         return sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
@@ -63,8 +74,9 @@ class Teacher:
         device = self.backbone.device
         states = torch.stack([self._read(i) for i in indices], 1).to(device)
         items = draw((), self.items, self.seed, indices).items
-        t = self.table.t if self.whole else self.table.t[-1:]
-        return Outcome(t, states, self.backbone.conditions(items), partial(self.backbone.decode, clamp=False))
+        return Outcome(
+            self.table, states, self.backbone.conditions(items), partial(self.backbone.decode, clamp=False)
+        )
 
     def _run(self, indices: Sequence[int]) -> Tensor:
         noise, items = draw(self.backbone.shape, self.items, self.seed, indices)
@@ -72,11 +84,10 @@ class Teacher:
         start = self.backbone.schedule.prior(noise.to(self.backbone.device))
         with torch.no_grad():
             states = trajectory(predict, start, self.table)
-        return (states if self.whole else states[-1:]).cpu().contiguous()
+        return (states if self.path else states[-1:]).cpu().contiguous()
 
     def _read(self, index: int) -> Tensor:
-        with safe_open(self._path(index // CHUNK * CHUNK), framework="pt") as file:
-            states: Tensor = file.get_slice("states")[:, index % CHUNK]
+        states: Tensor = _opened(self._path(index // CHUNK * CHUNK))[:, index % CHUNK]
         return states
 
     def _path(self, first: int) -> Path:

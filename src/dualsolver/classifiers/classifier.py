@@ -34,7 +34,12 @@ class Classifier:
     def __call__(self, images: Tensor) -> Tensor:
         with torch.autocast(images.device.type, enabled=False):
             logits: Tensor = self.network(self.preprocess(straight_through_clamp(checked(images).float())))
-            return logits.float()
+        if logits.shape != (len(images), self.classes):
+            raise ValueError(
+                f"{self.name} must make logits of {len(images)} images, one of its {self.classes} "
+                f"classes each, not {tuple(logits.shape)}: is its head missing?"
+            )
+        return logits.float()
 
     @cached_property
     def classes(self) -> int:

@@ -15,8 +15,8 @@ from torch.nn import functional
 from ..checks import check_choice
 from ..extras import needs
 from .classifier import state_hash
-from .load import resolve
 from .preprocess import checked
+from .vision import cached, resolve
 from .weights import State, read_weights
 
 Distance = Callable[[Tensor, Tensor], Tensor]  # images and targets (B, C, H, W) in [0, 1] -> (B,)
@@ -85,12 +85,17 @@ def _prepared(images: Tensor) -> Tensor:
     return 2 * x.expand(-1, 3, -1, -1) - 1
 
 
-def perceptual(net: str = "alex", file: str | Path | None = None, device: str = "cpu") -> Perceptual:
+def perceptual(
+    net: str = "alex", file: str | Path | None = None, device: str | torch.device = "cpu"
+) -> Perceptual:
     """Return LPIPS (version 0.1) with the trunk "alex", "vgg" or "squeeze".
 
-    The calibrated heads are in the lpips package. The trunk is torchvision's ImageNet classifier, from `file`
-    or from torch's cache; it is never downloaded behind one's back. Only its `features` are needed.
+    The calibrated heads are in the lpips package. The trunk is torchvision's ImageNet classifier, from a file
+    (`file`, or in one text: "vgg=path/to/file") or from torch's cache; it is never downloaded behind one's
+    back. Only its `features` are needed.
     """
+    net, equals, path = net.partition("=")
+    file = path if equals else file
     check_choice("net", net, tuple(TRUNKS))
     with needs("learn"):
         import lpips
@@ -105,14 +110,13 @@ def perceptual(net: str = "alex", file: str | Path | None = None, device: str = 
 
 def _trunk(net: str, file: Path | None) -> State:
     weights = resolve(TRUNKS[net])
-    published = Path(weights.url).name
-    place = file or Path(torch.hub.get_dir(), "checkpoints", published)
+    place = file or cached(weights)
     if not place.is_file():
         raise ValueError(
-            f"the trunk of LPIPS ({net}) is not at {place}: give perceptual(file=...), or fetch it once with "
-            f"torch.hub.load_state_dict_from_url('{weights.url}')"
+            f"the trunk of LPIPS ({net}) is not at {place}: name its file ({net}=path/to/file), "
+            f"or fetch it once with torch.hub.load_state_dict_from_url('{weights.url}')"
         )
-    return read_weights(place, published)
+    return read_weights(place, cached(weights).name)
 
 
 def _fill(network: nn.Module, state: State, net: str) -> None:

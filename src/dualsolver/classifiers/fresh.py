@@ -25,7 +25,7 @@ def check_trained(name: str, network: nn.Module) -> None:
     reason = untrained(head(network))
     if reason:
         raise ValueError(
-            f"the head of {name} was never trained ({reason}): use weights that were saved with their classifier"
+            f"the head of {name} was never trained ({reason}): take weights that were saved with it"
         )
 
 
@@ -41,12 +41,13 @@ def untrained(layer: nn.Linear | nn.Conv2d) -> str:
     in a Kolmogorov-Smirnov test over up to 200,000 entries; with fewer than 500 only (1) is looked at.
 
     It cannot see a head that was trained too briefly or on something else, a trained head on a random trunk,
-    or a normal start without a bias (small heads without one end close to normal). The hash of an official file sees all of these.
+    or a normal start without a bias (small heads without one end close to normal). The hash of an official
+    file sees all of these.
     """
     weight = layer.weight.detach()
-    if weight.is_meta:
-        return ""
     values = weight.flatten()[:: max(1, weight.numel() // MOST)].double().cpu()
+    if not bool(values.isfinite().all()):
+        return "it holds numbers that are not finite"
     if bool((values == values[0]).all()):
         return f"all its weights are {values[0].item():g}"
     if len(values) < LEAST:

@@ -28,7 +28,7 @@ def straight_through_clamp(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Resize, centre crop and normalise as a classifier's weights ask for: (B, C, H, W) -> (B, K, crop, crop).
+    """Resize, centre crop and normalise as weights ask for: (B, C, H, W) -> (B, K, crop, crop).
 
     `resize` is the length of the shorter side, or (height, width); K is the length of `mean`. A grey image
     goes to a network of three channels as three equal ones. Bicubic overshoot stays, as with torchvision's

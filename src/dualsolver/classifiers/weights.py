@@ -74,7 +74,7 @@ def _check_hash(path: Path, published: str) -> None:
 
 
 def fit_in(network: nn.Module, state: State, source: str) -> None:
-    """Put weights into a network (whose parameters may be on the meta device) as float32; name what does not match."""
+    """Put weights, as float32, into a network that may be on the meta device; name what does not match."""
     state = {name: v.float() if v.is_floating_point() else v for name, v in state.items()}
     try:
         missing, unexpected = network.load_state_dict(state, strict=False, assign=True)

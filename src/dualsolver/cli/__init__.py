@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
 import torch
 
 from ..checks import whole
-from . import learn, zoo
+from . import learn, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,11 +18,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dual-solver", description="Few-step sampling, learned")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     learn.add(commands)
+    show.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
     try:
         torch.set_num_threads(whole("--threads", chosen.threads))
         chosen.run(chosen)
+    except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError, ModuleNotFoundError, FloatingPointError) as error:
         print(f"dual-solver: {error}", file=sys.stderr)
         return 2

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from ..checks import check_choice, whole
+from ..extras import needs
+from ..fit import PRESETS, Workers
 from .interrupt import interruptible
 
 HELD_OUT = 10**9  # the seed of the held-out samples: the same for every run, whatever its own seed
@@ -61,23 +67,40 @@ def _learn(chosen: argparse.Namespace) -> None:
 
     from ..learn import learn
 
-    plan, task, held = prepared(chosen)
-    total = plan.recipe.steps * len(plan.nfes)
-    with interruptible() as asked, tqdm(total=total, unit="step", mininterval=1, smoothing=0.02) as bar:
-        for nfe, record in learn(plan, task, held, chosen.out):
+    workers = shared(chosen.device)
+    plan, task, held = prepared(chosen, workers)
+    total, quiet = plan.recipe.steps * len(plan.nfes), workers.rank > 0
+    bar = tqdm(total=total, unit="step", mininterval=1, smoothing=0.02, disable=quiet)
+    with interruptible() as asked, bar:
+        for nfe, record in learn(plan, task, held, chosen.out, workers):
             bar.update(plan.recipe.steps * sorted(plan.nfes).index(nfe) + record.step - bar.n)
             if record.held_out is not None:
                 bar.set_postfix_str(f"NFE {nfe}, held-out loss {record.held_out:.4f}")
             if asked():
                 raise KeyboardInterrupt
-    tell(chosen.out)
+    if not quiet:
+        tell(chosen.out)
 
 
-def prepared(chosen: argparse.Namespace) -> tuple[Any, Any, Any]:
+def shared(device: str) -> Workers:
+    """The processes that `accelerate launch` or torchrun started, or this one alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return Workers()
+    with needs("learn"):
+        from accelerate import Accelerator
+    every = Accelerator(cpu=device == "cpu")
+
+    def add(numbers: Tensor) -> Tensor:
+        total: Tensor = every.reduce(numbers.to(every.device), "sum")
+        return total.cpu()
+
+    return Workers(every.process_index, every.num_processes, add)
+
+
+def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, Any]:
     """Build the plan, the task and the held-out task from what was asked for."""
     from .. import named
-    from ..fit import PRESETS
-    from ..learn import Plan
+    from ..learn import Plan, agree
     from ..task import Task
 
     check_choice("preset", chosen.preset, tuple(PRESETS))
@@ -89,12 +112,18 @@ def prepared(chosen: argparse.Namespace) -> tuple[Any, Any, Any]:
     objective, facts = named.objective(chosen.objective, classifiers, chosen.features, chosen.device)
     facts = {"backbone": chosen.backbone, "weights": backbone.fingerprint(), "guidance": guidance, **facts}
     facts |= {"preset": chosen.preset, "recipe": asdict(recipe), "seed": chosen.seed}
+    if objective.teacher:
+        facts["teacher"] = {"solver": chosen.teacher, "count": chosen.teacher_count}
+    plan = Plan(
+        named.nfes(chosen.nfe), chosen.method, named.options(chosen.option), recipe, chosen.patience, facts
+    )
+    plan.solver(plan.nfes[0])  # a wrong method or option is known before any work
+    agree(plan, chosen.out)
     tasks = []
     for seed, count in ((chosen.seed, chosen.teacher_count), (HELD_OUT, recipe.held_out)):
         teacher = None
         if objective.teacher:
-            facts["teacher"] = {"solver": chosen.teacher, "count": chosen.teacher_count}
-            teacher = taught(chosen, backbone, guidance, 1 if seed == chosen.seed else seed, count)
+            teacher = taught(chosen, backbone, guidance, 1 if seed == chosen.seed else seed, count, workers)
         tasks.append(
             Task(
                 backbone,
@@ -107,9 +136,6 @@ def prepared(chosen: argparse.Namespace) -> tuple[Any, Any, Any]:
                 chosen.micro_batch,
             )
         )
-    nfes = named.nfes(chosen.nfe)
-    plan = Plan(nfes, chosen.method, named.options(chosen.option), recipe, chosen.patience, facts)
-    plan.solver(nfes[0])  # a wrong method or option is known before any work
     return plan, tasks[0], tasks[1]
 
 
@@ -118,7 +144,9 @@ def default_classifier(backbone: str) -> list[str]:
     return ["zoo:vgg-128"] if backbone.startswith("fashion-") else ["mobilenet_v3_large"]
 
 
-def taught(chosen: argparse.Namespace, backbone: Any, guidance: float, seed: int, count: int) -> Any:
+def taught(
+    chosen: argparse.Namespace, backbone: Any, guidance: float, seed: int, count: int, workers: Workers
+) -> Any:
     """Make the teacher's samples, or find them in the cache."""
     from tqdm import tqdm
 
@@ -131,9 +159,11 @@ def taught(chosen: argparse.Namespace, backbone: Any, guidance: float, seed: int
     table = named.solver(name, whole("the NFE of --teacher", int(steps)))(backbone.schedule)
     whole_path = any(spec.startswith("trajectory") for spec in chosen.objective)
     teacher = Teacher(backbone, table, backbone.classes, chosen.cache, guidance, seed, count, whole_path)
-    with tqdm(total=count, unit="sample", desc="teacher") as bar:
-        for made in teacher.make():
-            bar.update(made - bar.n)
+    if workers.rank == 0:
+        with tqdm(total=count, unit="sample", desc="teacher") as bar:
+            for made in teacher.make():
+                bar.update(made - bar.n)
+    workers.add(torch.zeros(1))  # nobody reads them before they are all there
     return teacher
 
 

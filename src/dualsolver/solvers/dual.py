@@ -35,6 +35,7 @@ class DualSolver(Learned):
     bound: |gamma| and |kappa| stay below it, as in the paper's code; None lets them go anywhere.
     fixed: values that are not learned, such as {"gamma": 0.0}, {"tau": 1.0} or {"kappa": 0.0}.
     shared: tau_v is tau_u and kappa_v is kappa_u.
+    consistent_end: no residual in the last predictor, whose free gain on data and noise a classifier abuses.
     lower_order_final: a second-order predictor ends with a first-order step, as in the paper's code.
     t: the nfe + 1 initial times, uniform from 0.999 to 0.001 if not given; the two ends are never learned.
 
@@ -54,13 +55,15 @@ class DualSolver(Learned):
         bound: float | None = 2.0,
         fixed: Mapping[str, float] | None = None,
         shared: bool = False,
+        consistent_end: bool = False,
         lower_order_final: bool = True,
         t: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__(nfe, t)
         check_choice("kind", kind, KINDS)
         check_choice("lower_order_final", lower_order_final, (True, False))
-        self.kind, self.lower_order_final = kind, lower_order_final
+        check_choice("consistent_end", consistent_end, (True, False))
+        self.kind, self.lower_order_final, self.consistent_end = kind, lower_order_final, consistent_end
         self.coordinates = Coordinates(parametrisation, domain, bound, fixed, shared)
         self.predictor = self.coordinates.raw(self.nfe)
         self.corrector = self.coordinates.raw(self.corrections)
@@ -110,6 +113,8 @@ class DualSolver(Learned):
     def _predict(self, at: Nodes) -> Tensor:
         """Eq. fo-pred, and from the second step on Eq. so-pred if the kind is p2: (M, 3 or 5)."""
         A, Q, P = self._scalars(self.predictor, at.rates(slice(-1)), at.rates(slice(1, None)))
+        if self.consistent_end:
+            P = Pair(*(torch.cat([x[:-1], torch.zeros_like(x[-1:])]) for x in P))
         row = torch.stack([A, Q.u + P.u, Q.v + P.v], 1)
         if self.kind == "p1":
             return row
@@ -146,6 +151,7 @@ class DualSolver(Learned):
             "bound": c.bound,
             "fixed": c.fixed,
             "shared": c.shared,
+            "consistent_end": self.consistent_end,
             "lower_order_final": self.lower_order_final,
         }
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..files import write_whole
-from .entries import Entry, entry
+from .entries import entry
 from .registry import home, recorded
 
 TAGS = {
@@ -74,7 +74,7 @@ def card(name: str, data: str, figures: dict[str, float], command: str) -> Path:
         data=data,
         seed=found.recipe.seed,
         loss=(folder / "loss.csv").read_text().strip().rpartition(",")[2],
-        plans=_plans(folder, found),
+        plans=" ".join(filter(None, (_plans(folder), found.notes))),
         recipe=json.dumps(asdict(found.recipe) | found.options, indent=1),
         figures=_table(figures) + f"\n\nMeasured by `{command}`; weights `{recorded(name)[:16]}`.",
     )
@@ -83,7 +83,7 @@ def card(name: str, data: str, figures: dict[str, float], command: str) -> Path:
     return path
 
 
-def _plans(folder: Path, found: Entry) -> str:
+def _plans(folder: Path) -> str:
     """How the run was planned, where that changed under way."""
     plans = json.loads((folder / "plans.json").read_text())
     if len(plans) == 1:

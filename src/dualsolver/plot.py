@@ -1,0 +1,70 @@
+"""Figures: learned parameters over the steps, and learning curves. They need matplotlib (extra `report`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from .extras import needs
+from .files import write_whole
+from .solvers import Solver
+
+
+def parameters(solvers: Sequence[Solver], path: Path) -> Path:
+    """Plot every list of real values over the steps, a line an NFE, predictor and corrector apart."""
+    panels = _panels(solvers)
+    figure, axes = _canvas(len(panels), 4)
+    for axis, (title, lines) in zip(axes, panels.items(), strict=False):
+        for nfe, values in lines.items():
+            last = max(len(values) - 1, 1)
+            axis.plot([i / last for i in range(len(values))], values, marker="o", ms=3, label=f"NFE {nfe}")
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("share of the run", fontsize=8)
+    return _saved(figure, axes, path)
+
+
+def curves(runs: Mapping[str, Sequence[tuple[float, float]]], path: Path, x: str, y: str) -> Path:
+    """Plot named curves of (x, y) points into one panel."""
+    figure, axes = _canvas(1, 1, 6.0)
+    for name, points in runs.items():
+        axes[0].plot(*zip(*points, strict=True), marker="o", ms=3, label=name)
+    axes[0].set_xlabel(x)
+    axes[0].set_ylabel(y)
+    return _saved(figure, axes, path)
+
+
+def _panels(solvers: Sequence[Solver]) -> dict[str, dict[int, list[float]]]:
+    """Title -> NFE -> values; what is not a list of numbers has no curve."""
+    panels: dict[str, dict[int, list[float]]] = {}
+    for solver in solvers:
+        for name, value in solver.values().items():
+            lists = (
+                {f"{name}: {k}": v for k, v in value.items()} if isinstance(value, Mapping) else {name: value}
+            )
+            for title, numbers in lists.items():
+                if isinstance(numbers, list) and numbers and not isinstance(numbers[0], list):
+                    panels.setdefault(title, {})[solver.nfe] = numbers
+    return panels
+
+
+def _canvas(count: int, columns: int, size: float = 2.6) -> tuple[Any, list[Any]]:
+    with needs("report"):
+        from matplotlib.figure import Figure
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(size * 1.25 * columns, size * rows), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, i + 1) for i in range(count)]
+    return figure, axes
+
+
+def _saved(figure: Any, axes: Sequence[Any], path: Path) -> Path:
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.tick_params(labelsize=8)
+    axes[0].legend(fontsize=7)
+    buffer = BytesIO()
+    figure.savefig(buffer, format=path.suffix.removeprefix(".") or "png", dpi=130)
+    write_whole(path, buffer.getvalue())
+    return path

@@ -1,0 +1,111 @@
+"""Sampling at scale on the toy backbone: nothing counted twice, the same sums in any split, honest errors."""
+
+import pytest
+import torch
+
+import dualsolver as ds
+from dualsolver.backbones import load
+from dualsolver.evaluate import Sampling, evaluate, gathered, report
+from dualsolver.features import Seen
+from dualsolver.metrics import Accuracy, Moments, frechet, precision_recall
+from dualsolver.statistics import Statistics
+
+TOY = load("toy")
+MEANS = torch.tensor([-1.0, 0.6, 1.5])
+
+
+def look(images):
+    """Features are the pixels, and a logit says how near a class is."""
+    data = (images - 0.5) * 4
+    return Seen(data, -(data.mean(1, keepdim=True) - MEANS).abs())
+
+
+def sampling(count=600, seed=0, batch=20, nfe=4):
+    return Sampling(TOY, ds.DDIM(nfe)(TOY.schedule), TOY.classes, 1.0, seed, count, batch)
+
+
+def run(job, folder, rank=0, count=1, stop=None, keep=0):
+    for done in evaluate(job, {"pixels": look}, folder, {"solver": "ddim"}, keep, rank, count):
+        if stop is not None and done >= stop:
+            break
+
+
+def book_of(folder, keep=0, **facts):
+    return gathered(folder, {"solver": "ddim", "keep": keep, **facts})
+
+
+def sum_of(book):
+    first, *rest = (tally.moments["pixels"] for tally in book.groups.values())
+    for moments in rest:
+        first = first + moments
+    return first
+
+
+def test_the_sums_are_those_of_all_images_together(tmp_path):
+    job = sampling(count=250, batch=20)
+    run(job, tmp_path, keep=100)
+    images, classes = zip(*(job.images(batch) for batch in job.batches()), strict=True)
+    images, classes = torch.cat(images), torch.cat(classes)
+    wanted = Moments.of(look(images.clamp(0, 1)).features)
+    book = book_of(tmp_path, keep=100)
+    assert sum_of(book).count == len(images) == 250
+    assert torch.allclose(sum_of(book).mean, wanted.mean, rtol=1e-12)
+    assert torch.allclose(sum_of(book).scatter, wanted.scatter, rtol=1e-10)
+    real = torch.randn(80, 4)
+    found = report(book, {"pixels": Statistics(torch.zeros(4), torch.eye(4))}, {"pixels": real})
+    assert found["images"] == 250
+    reference = Statistics(torch.zeros(4), torch.eye(4))
+    assert found["frechet (pixels)"][0] == pytest.approx(frechet(wanted.statistics(), reference), rel=1e-9)
+    right = Accuracy.of(look(images.clamp(0, 1)).logits, classes)
+    assert found["accuracy (pixels)"][0] == pytest.approx(right.share)
+    precision, recall = precision_recall(real, look(images[:100].clamp(0, 1)).features)
+    assert (found["precision (pixels)"], found["recall (pixels)"]) == (precision, recall)
+    flat = images.double()
+    assert found["pixel clipped"][0] == pytest.approx(float(((flat <= 0) | (flat >= 1)).double().mean()))
+    assert found["pixel deviation"][0] == pytest.approx(float(flat.clamp(0, 1).std(1).mean()))
+
+
+def test_an_image_is_the_same_in_any_batch(tmp_path):
+    one, other = sampling(batch=20).images(2)[0], sampling(batch=50).images(0)[0]
+    assert torch.allclose(one[:10], other[40:], atol=1e-6)
+
+
+@pytest.mark.parametrize("stops", [[10], [250, 30], [500, 10, 10]])
+def test_a_run_that_was_stopped_counts_nothing_twice(stops, tmp_path):
+    run(sampling(), tmp_path / "whole")
+    for stop in stops:
+        run(sampling(), tmp_path / "parts", stop=stop)
+    run(sampling(), tmp_path / "parts")
+    whole, parts = sum_of(book_of(tmp_path / "whole")), sum_of(book_of(tmp_path / "parts"))
+    assert whole.count == parts.count == 600
+    assert torch.allclose(whole.scatter, parts.scatter, rtol=1e-10)
+
+
+def test_any_number_of_processes_go_on_with_what_others_left(tmp_path):
+    run(sampling(), tmp_path / "whole")
+    run(sampling(), tmp_path / "parts", stop=460)  # one process saves 400 of the 600 and is killed
+    for rank in range(3):
+        run(sampling(), tmp_path / "parts", rank, 3)
+    assert len(list((tmp_path / "parts").iterdir())) > 1
+    whole, parts = book_of(tmp_path / "whole"), book_of(tmp_path / "parts")
+    assert whole.done == parts.done
+    assert torch.allclose(sum_of(whole).mean, sum_of(parts).mean, rtol=1e-10)
+
+
+def test_another_run_is_refused_in_the_same_folder(tmp_path):
+    run(sampling(), tmp_path)
+    with pytest.raises(ValueError, match="counts images with seed = 0, not 1: repeat that command"):
+        run(sampling(seed=1), tmp_path)
+    with pytest.raises(ValueError, match="counts images with solver = ddim, not unipc"):
+        gathered(tmp_path, {"solver": "unipc"})
+
+
+def test_the_standard_error_is_the_spread_over_seeds(tmp_path):
+    reference = Statistics(torch.zeros(4), torch.eye(4))
+    found = []
+    for seed in range(30):
+        run(sampling(count=200, seed=seed, nfe=2), tmp_path / str(seed))
+        found.append(report(book_of(tmp_path / str(seed)), {"pixels": reference}))
+    for name in ("frechet (pixels)", "pixel mean"):
+        values, errors = (torch.tensor([f[name][i] for f in found], dtype=torch.float64) for i in (0, 1))
+        assert 0.6 < float(errors.mean() / values.std()) < 1.6, name
