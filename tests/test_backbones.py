@@ -147,14 +147,17 @@ def test_a_checkpoint_without_the_variant_loads_its_plain_files(tmp_path):
     assert load(folder).name == load(folder, variant="fp16").name == str(folder)
 
 
-def test_pickled_weights_of_old_repositories_load(tmp_path):
+def test_pickled_weights_of_old_repositories_load_when_asked_for(tmp_path):
     folder = tiny.dit(tmp_path)
     wanted = load(folder).transformer.state_dict()
     DiTPipeline.from_pretrained(folder).transformer.save_pretrained(
         folder / "transformer", safe_serialization=False
     )
     (folder / "transformer" / "diffusion_pytorch_model.safetensors").unlink()
-    found = load(folder).transformer.state_dict()
+    with pytest.raises(ValueError, match=r"no weights in .*variant='pickle' takes its pickles"):
+        load(folder)
+    DiTPipeline.from_pretrained(folder).vae.save_pretrained(folder / "vae", safe_serialization=False)
+    found = load(folder, variant="pickle").transformer.state_dict()
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
@@ -183,6 +186,7 @@ def test_toy_without_a_class_is_the_whole_mixture():
         ({"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}, ds.VP.scaled_linear()),
         ({"beta_schedule": "squaredcos_cap_v2", "num_train_timesteps": 500}, ds.VP.cosine(500)),
         ({"trained_betas": [0.1, 0.2]}, ds.VP.from_betas([0.1, 0.2])),
+        ({"shift": 3.0, "use_dynamic_shifting": True}, ds.Flow(3.0)),
         ({"prediction_type": "flow_prediction", "use_flow_sigmas": True, "flow_shift": 3.0}, ds.Flow(3.0)),
     ],
 )
@@ -198,7 +202,7 @@ def test_mistakes_are_one_line(dit, tmp_path):
     weights = broken / "transformer" / "diffusion_pytorch_model.bf16.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     (other / "transformer").mkdir(parents=True)
-    config = {"_class_name": "PixArtTransformer2DModel", "norm_type": "ada_norm_single"}
+    config = {"_class_name": "FluxTransformer2DModel"}
     (other / "transformer" / "config.json").write_text(json.dumps(config))
     calls = {
         "no class 'x': there are tench": lambda: load(dit).conditions(["x"]),
@@ -209,7 +213,8 @@ def test_mistakes_are_one_line(dit, tmp_path):
         "no weights in .*it holds config.json": lambda: load(bare),
         "no weights in .*model.bf16.safetensors": lambda: load(broken, variant="fp16"),
         "which no backbone here wraps": lambda: load(other),
-        "kind must be one of 'toy', 'dit', 'gmdit'": lambda: load(dit, kind="sana"),
+        "kind must be one of 'toy', 'dit', 'gmdit', 'pixart', 'sana'": lambda: load(dit, kind="flux"),
+        "ds.wrap and ds.VE": lambda: schedule_of({"sigma_data": 0.5}),
         "zero_snr": lambda: schedule_of({"rescale_betas_zero_snr": True}),
         "beta_schedule must be": lambda: schedule_of({"beta_schedule": "sigmoid"}),
     }

@@ -32,7 +32,7 @@ from .solvers.base import Learned
 from .statistics import Statistics
 
 OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
-GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "toy": 1.0}  # the paper's
+GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
 

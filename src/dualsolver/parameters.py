@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 NAME = "scheduler_config.json"
 FORMAT = 1
+WRITTEN_BY_DIFFUSERS = ("_diffusers_version", "_use_default_values")
 KEYS = ("format", "solver", "prediction", "schedule", "provenance", "solvers")  # and diffusers' own "_..."
 
 
@@ -40,9 +41,27 @@ def save(
     schedule and prediction ("noise", "data", "velocity") are what they were learned for; None leaves them
     open. provenance: anything that JSON can hold, such as backbone="...", guidance=1.5, seed=0.
     """
+    check_choice("prediction", prediction, (None, *KINDS))
+    if not isinstance(schedule, Schedule | None):
+        raise ValueError(f"schedule must be a Schedule or None, not {schedule!r}")
+    content = content_of(*(solver if isinstance(solver, Sequence) else [solver]))
+    content["schedule"], content["prediction"] = schedule.config() if schedule else None, prediction
+    content["provenance"] |= provenance
+    if bad := _not_finite(content):
+        raise ValueError(f"{bad} is not finite: it cannot be saved")
+    try:
+        text = json.dumps(content, indent=2)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"cannot be written as JSON: {error}") from None
+    path = Path(folder) / NAME
+    write_whole(path, lists_on_one_line(text) + "\n")
+    return path
+
+
+def content_of(*solvers: Solver) -> dict[str, Any]:
+    """Return the content of an artifact: solvers of one class, with schedule and prediction left open."""
     from . import __version__
 
-    solvers = sorted(solver, key=lambda s: s.nfe) if isinstance(solver, Sequence) else [solver]
     registered: dict[object, str] = {kind: name for name, kind in SOLVERS.items()}
     names = {registered.get(type(s)) for s in solvers}
     if len(names) != 1 or None in names:
@@ -51,27 +70,15 @@ def save(
         )
     if len({s.nfe for s in solvers}) < len(solvers):
         raise ValueError(f"a file holds one solver an NFE, not {[s.nfe for s in solvers]}")
-    check_choice("prediction", prediction, (None, *KINDS))
-    if not isinstance(schedule, Schedule | None):
-        raise ValueError(f"schedule must be a Schedule or None, not {schedule!r}")
-    content = {
+    return {
         "_class_name": "DualSolverScheduler",
         "format": FORMAT,
         "solver": names.pop(),
-        "prediction": prediction,
-        "schedule": schedule.config() if schedule else None,
-        "provenance": {"version": __version__, **provenance},
-        "solvers": {str(s.nfe): s.values() for s in solvers},
+        "prediction": None,
+        "schedule": None,
+        "provenance": {"version": __version__},
+        "solvers": {str(s.nfe): s.values() for s in sorted(solvers, key=lambda s: s.nfe)},
     }
-    if bad := _not_finite(content):
-        raise ValueError(f"{bad} is not finite: it cannot be saved")
-    try:
-        text = json.dumps(content, indent=2)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"cannot be written as JSON: {error}") from None
-    path = Path(folder) / NAME
-    write_whole(path, _lists_on_one_line(text) + "\n")
-    return path
 
 
 def load(
@@ -97,7 +104,7 @@ def choose(solvers: Mapping[int, Solver], nfe: int | None, where: str, fallback:
     """Pick the solver for an NFE from those learned: as it is, interpolated, or the named fallback."""
     held = ", ".join(map(str, solvers))
     if fallback is not None:
-        check_choice("fallback", fallback, tuple(name for name, kind in SOLVERS.items() if _is_fixed(kind)))
+        check_choice("fallback", fallback, tuple(name for name, kind in SOLVERS.items() if is_fixed(kind)))
     if nfe is None:
         if len(solvers) > 1:
             raise ValueError(f"{where} holds NFE {held}: say which one, as nfe=...")
@@ -105,6 +112,9 @@ def choose(solvers: Mapping[int, Solver], nfe: int | None, where: str, fallback:
     nfe = whole("nfe", nfe)
     if nfe in solvers:
         return solvers[nfe]
+    first = next(iter(solvers.values()))
+    if isinstance(first, Fixed) and isinstance(first.grid, str | None):
+        return first.at(nfe=nfe)  # nothing in it was learned for an NFE
     try:
         return _between(solvers, nfe, where, held)
     except ValueError:
@@ -126,7 +136,7 @@ def _between(solvers: Mapping[int, Solver], nfe: int, where: str, held: str) -> 
     return solver
 
 
-def _is_fixed(kind: object) -> bool:
+def is_fixed(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Fixed)
 
 
@@ -160,7 +170,14 @@ def read(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path}: format is {found!r}, but this version of dual-solver reads format {FORMAT}"
         )
-    _check_keys(path, "the file", [key for key in content if not key.startswith("_")], KEYS)
+    return checked(path, content)
+
+
+def checked(path: Path | str, content: dict[str, Any]) -> dict[str, Any]:
+    """Check the outer shape of an artifact; one that diffusers wrote keeps keys of other schedulers."""
+    foreign = any(key in content for key in WRITTEN_BY_DIFFUSERS)
+    keys = [key for key in content if not (key.startswith("_") or (foreign and key not in KEYS))]
+    _check_keys(path, "the file", keys, KEYS)
     for key, kind in (("solver", str), ("provenance", dict), ("solvers", dict)):
         if not isinstance(content[key], kind) or not content[key]:
             raise ValueError(f"{path}: {key} must be a non-empty {kind.__name__}, not {content[key]!r}")
@@ -169,7 +186,7 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def solvers_of(path: Path, content: Mapping[str, Any]) -> list[Solver]:
+def solvers_of(path: Path | str, content: Mapping[str, Any]) -> list[Solver]:
     """Build every solver that an artifact holds, in the order of their NFEs."""
     solvers = []
     for key, values in content["solvers"].items():
@@ -184,7 +201,7 @@ def solvers_of(path: Path, content: Mapping[str, Any]) -> list[Solver]:
     return sorted(solvers, key=lambda solver: solver.nfe)
 
 
-def _named(path: Path, where: str, build: Any, given: Any) -> Any:
+def _named(path: Path | str, where: str, build: Any, given: Any) -> Any:
     """Run `build`, and let its complaint say in which file and field."""
     try:
         return build(given)
@@ -192,7 +209,7 @@ def _named(path: Path, where: str, build: Any, given: Any) -> Any:
         raise ValueError(f"{path}: {where}: {error}") from None
 
 
-def _check_keys(path: Path, where: str, found: Sequence[str], wanted: Sequence[str]) -> None:
+def _check_keys(path: Path | str, where: str, found: Sequence[str], wanted: Sequence[str]) -> None:
     if missing := [key for key in wanted if key not in found]:
         raise ValueError(f"{path}: {where} lacks {', '.join(missing)}")
     if extra := [key for key in found if key not in wanted]:
@@ -214,7 +231,7 @@ def _finite(number: str) -> float:
     return value if math.isfinite(value := float(number)) else _refuse(number)
 
 
-def _lists_on_one_line(text: str) -> str:
+def lists_on_one_line(text: str) -> str:
     """json.dumps puts each number on a line of its own; a list of numbers reads better on one."""
     return re.sub(
         r"\[\s*\n[\s\d.,eE+-]*\]",

@@ -55,6 +55,17 @@ class Schedule(ABC):
     def config(self) -> dict[str, Any]:
         """Return the JSON form, read by `from_config`."""
 
+    def at_model_time(self, time: float | Tensor) -> Tensor:
+        """Return the t whose `model_time` (linear in t) is given, float32 rounding at the ends undone.
+
+        >>> round(float(VP.linear().at_model_time(999.0)), 9)
+        1.0
+        """
+        zero, one = self.model_time(torch.tensor([0.0, 1.0])).unbind()
+        t = (torch.as_tensor(time, dtype=torch.float64, device="cpu") - zero) / (one - zero)
+        near = t.clamp(self.t_min, self.t_max)
+        return self._checked(torch.where((near - t).abs() < 1e-6 * self.t_max, near, t))
+
     def half_log_snr(self, t: float | Tensor) -> Tensor:
         """Return lambda = log(alpha / sigma) at t."""
         alpha, sigma = self(t)

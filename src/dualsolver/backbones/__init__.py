@@ -16,7 +16,7 @@ from ..checks import check_choice
 from ..extras import needs
 from .base import Backbone
 
-BACKBONES = {"toy": "toy", "dit": "dit", "gmdit": "gmdit"}  # name -> module with a `load`
+BACKBONES = {name: name for name in ("toy", "dit", "gmdit", "pixart", "sana")}  # name -> module with a `load`
 
 
 def load(
@@ -30,6 +30,7 @@ def load(
 
     `dtype` is that of the network alone: schedules, states and the decoder stay in float32 or float64.
     `variant` names the weight files ("bf16", "fp16"); a component that has no such file loads its plain one.
+    "pickle" takes the pickled files of old repositories, which nothing else does.
 
     >>> load("toy").schedule
     vp-linear(beta_start=0.0001, beta_end=0.02, steps=1000)
@@ -51,6 +52,10 @@ def guess(source: str | Path) -> str:
         return "gmdit"
     if config.get("norm_type") == "ada_norm_zero":  # the class name varies: old files say Transformer2DModel
         return "dit"
+    if config.get("norm_type") == "ada_norm_single" and config.get("caption_channels"):
+        return "pixart"
+    if config.get("_class_name") == "SanaTransformer2DModel":
+        return "sana"
     raise ValueError(
         f"{source} holds a {config.get('_class_name')}, which no backbone here wraps: "
         f"there are {', '.join(BACKBONES)}, and ds.wrap takes any network"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from diffusers import AutoencoderKL, ConfigMixin
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..checks import check_choice
 from ..schedule import VP, Flow, Schedule
 
+PICKLE = "pickle"  # the variant that stands for pickled files
+REVISIONS = {name: "refs/pr/1" for name in ("facebook/DiT-XL-2-256",)}  # main has pickles only
 KINDS = {"epsilon": "noise", "sample": "data", "v_prediction": "velocity", "flow_prediction": "velocity"}
 
 
@@ -42,6 +46,8 @@ def component(
     """Load a network, frozen and in eval mode; one without files of the variant loads its plain ones."""
     *others, last = _choices(source, part, variant)
     options: dict[str, Any] = {"subfolder": part, "torch_dtype": dtype}
+    if variant != PICKLE and not Path(source).is_dir():
+        options["revision"] = REVISIONS.get(source)
     for choice in others:
         with suppress(OSError):
             return _ready(cls.from_pretrained(source, **choice, **options), device)
@@ -52,9 +58,9 @@ def component(
 def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]]:
     """What to ask `from_pretrained` for, in turn. In a folder one can look; a damaged file is no missing one.
 
-    Pickled files come last (old repositories have nothing else); torch opens them without running code.
+    Pickled files only when asked for by name, though torch opens them without running code.
     """
-    kinds = [(variant, True), (None, True), (None, False)][variant is None :]
+    kinds = [(None, False)] if variant == PICKLE else [(variant, True), (None, True)][variant is None :]
     choices = [{"variant": name, "use_safetensors": safe} for name, safe in kinds]
     folder = Path(source, part)
     if not folder.is_dir():
@@ -64,7 +70,8 @@ def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]
         named = [file for file in files if (f".{name}" in file if name else file.count(".") == 1)]
         if any(file.endswith(".safetensors" if safe else ".bin") for file in named):
             return [choice]
-    raise ValueError(f"no weights in {folder}: it holds {', '.join(sorted(files)) or 'nothing'}")
+    pickled = f"; variant={PICKLE!r} takes its pickles" * any(file.endswith(".bin") for file in files)
+    raise ValueError(f"no weights in {folder}: it holds {', '.join(sorted(files)) or 'nothing'}{pickled}")
 
 
 def _ready(network: Any, device: torch.device) -> Any:
@@ -92,7 +99,7 @@ def schedule_of(config: Mapping[str, Any]) -> tuple[Schedule, str]:
 
     >>> schedule_of({"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02})
     (vp-linear(beta_start=0.0001, beta_end=0.02, steps=1000), 'noise')
-    >>> schedule_of({"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0})[0]
+    >>> schedule_of({"shift": 3.0, "use_dynamic_shifting": False})[0]
     flow(shift=3.0, time_scale=1000.0)
     """
     prediction = config.get("prediction_type", "epsilon")
@@ -103,7 +110,12 @@ def schedule_of(config: Mapping[str, Any]) -> tuple[Schedule, str]:
             "give ds.wrap a schedule of your own"
         )
     steps = int(config.get("num_train_timesteps", 1000))
-    flow = "Flow" in str(config.get("_class_name", "")) or config.get("use_flow_sigmas")
+    if "sigma_data" in config:
+        raise ValueError(
+            "an EDM scheduler scales what its network sees: wrap the network with ds.wrap and ds.VE instead"
+        )
+    shifted = "shift" in config and not {"beta_schedule", "trained_betas"} & config.keys()  # FlowMatch*
+    flow = "Flow" in str(config.get("_class_name", "")) or config.get("use_flow_sigmas") or shifted
     if flow or prediction == "flow_prediction":
         shift = config.get("flow_shift", config.get("shift", 1.0))
         return Flow(shift=1.0 if shift is None else float(shift), time_scale=float(steps)), "velocity"
@@ -122,14 +134,23 @@ def _from_betas(config: Mapping[str, Any], steps: int) -> Schedule:
 
 
 class Decoder:
-    """An `AutoencoderKL`'s decoder: latents as the network sees them -> float32 images in [0, 1]."""
+    """An autoencoder's decoder: latents as the network sees them -> float32 images in [0, 1]."""
 
-    def __init__(self, source: str, variant: str | None, device: torch.device) -> None:
-        self.vae: nn.Module = component(AutoencoderKL, source, "vae", variant, torch.float32, device)
+    def __init__(
+        self, source: str, variant: str | None, device: torch.device, kind: Any = AutoencoderKL
+    ) -> None:
+        self.vae: nn.Module = component(kind, source, "vae", variant, torch.float32, device)
 
     def __call__(self, latents: Tensor, clamp: bool) -> Tensor:
         """latents: (B, C, H, W) -> (B, channels, height, width)."""
         config: Any = self.vae.config  # defaults included, which the JSON may lack
-        shifted = latents.float() / config.scaling_factor + (config.shift_factor or 0.0)
+        shifted = latents.float() / config.scaling_factor + (config.get("shift_factor") or 0.0)
         images: Tensor = self.vae.decode(shifted).sample / 2 + 0.5  # type: ignore[operator]
         return images.clamp(0, 1) if clamp else images
+
+    def recompute(self) -> Self:
+        """Keep only what goes between the blocks for the backward pass: AutoencoderDC cannot by itself."""
+        blocks: Any = self.vae.decoder.up_blocks  # type: ignore[union-attr]
+        for block in blocks:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+        return self

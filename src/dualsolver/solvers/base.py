@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -30,6 +31,8 @@ class Solver(Protocol):
     def __call__(self, schedule: Schedule) -> Table: ...
 
     def values(self) -> dict[str, Any]: ...
+
+    def rest(self, schedule: Schedule, start: int) -> Table: ...
 
 
 class SolverClass(Protocol):
@@ -110,7 +113,7 @@ def newest_first(matrix: Tensor) -> Tensor:
     return matrix.gather(1, ages.clamp(min=0)) * (ages >= 0)
 
 
-class Fixed:
+class Fixed(ABC):
     """What fixed solvers, frozen dataclasses, have in common: their checks and their listing."""
 
     nfe: int
@@ -126,6 +129,10 @@ class Fixed:
             check_choice("grid", self.grid, tuple(GRIDS))
         elif self.grid is not None:
             falling("grid", self.grid, self.steps + 1)
+
+    @abstractmethod
+    def __call__(self, schedule: Schedule) -> Table:
+        """Make the table."""
 
     @property
     def steps(self) -> int:
@@ -144,8 +151,28 @@ class Fixed:
         """Make the solver that `values` lists."""
         return cls(**values)
 
+    def at(self, **values: Any) -> Self:
+        """The same method with other values, such as another NFE or grid."""
+        return self.from_values(**self.values() | values)
 
-class Learned(nn.Module):
+    def rest(self, schedule: Schedule, start: int) -> Table:
+        """The table of the evaluations from `start` on: the same times and method, without history.
+
+        A start between the evaluations of one step first waits, so that a whole step follows.
+        """
+        table = self(schedule)
+        wait = -whole("start", start, 0) % self.evaluations
+        t = table.t[start + wait : -1 : self.evaluations].tolist() + table.t[-1:].tolist()
+        weights = table.weights[:0]
+        if len(t) > 1:
+            weights = self.at(nfe=table.nfe - start - wait, grid=t)(schedule).weights
+        stay = weights.new_zeros(wait, *weights.shape[1:])
+        stay[:, :, 0] = 1.0
+        weights = torch.cat([stay, weights])
+        return Table(table.t[start:], table.alpha[start:], table.sigma[start:], weights)
+
+
+class Learned(nn.Module, ABC):
     """Times of a learned solver: they start from `t`, by default uniform from 0.999 to 0.001.
 
     The scalars stay float64 on the CPU, where tables are made, when a model around them is moved or halved.
@@ -170,6 +197,32 @@ class Learned(nn.Module):
                 stacklevel=5,
             )
         return Nodes.of(schedule, self.times())
+
+    def rest(self, schedule: Schedule, start: int) -> Table:
+        """The table of the evaluations from `start` on, by the scalars of those steps, without history."""
+        if whole("start", start, 0) == 0:
+            return self.forward(schedule)
+        return self.from_values(**self.tail(start)).forward(schedule)
+
+    @abstractmethod
+    def forward(self, schedule: Schedule) -> Table:
+        """Make the table."""
+
+    @abstractmethod
+    def values(self) -> dict[str, Any]:
+        """Return everything that `from_values` takes."""
+
+    @classmethod
+    @abstractmethod
+    def from_values(cls, *args: Any, **values: Any) -> Self:
+        """Make the solver that has these values."""
+
+    def tail(self, start: int) -> dict[str, Any]:
+        """The values of a solver that makes the steps from `start` on."""
+        raise ValueError(
+            f"{type(self).__name__} starts every step from x_T and cannot start in the middle: sample from "
+            "noise, or take another solver"
+        )
 
     @staticmethod
     def steps_of(t: Sequence[float] | Tensor) -> int:

@@ -62,6 +62,11 @@ class DS(Learned):
         rows = [row[:i] for i, row in enumerate(self.mixture().tolist())]
         return {"form": self.form, "masked": self.masked, "t": self.times().tolist(), "m": rows}
 
+    def tail(self, start: int) -> dict[str, Any]:
+        values = self.values()
+        m = [row[start:] for row in values["m"][start:]]
+        return values | {"t": values["t"][start:], "m": m}
+
     @classmethod
     def from_values(
         cls, form: str, t: Sequence[float], m: Sequence[Sequence[float]], masked: bool = False

@@ -166,6 +166,12 @@ class DualSolver(Learned):
             "corrector": {name: x.tolist() for name, x in corrector.items()},
         }
 
+    def tail(self, start: int) -> dict[str, Any]:
+        values = self.values()
+        for part in ("predictor", "corrector"):
+            values[part] = {name: x[start:] for name, x in values[part].items() if x[start:]}
+        return values | {"t": values["t"][start:]}
+
     @classmethod
     def from_values(
         cls,

@@ -1,0 +1,56 @@
+"""The sampling loop turned inside out: someone else calls the network, and each output moves the state on."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .prediction import Prediction, basis, combine
+from .sample import advance, rows
+from .schedule import Schedule
+from .table import Table
+
+
+class Stepper:
+    """A run of a table by `advance`, for loops that are not ours.
+
+    Everything that a step needs is numbers from the beginning: it asks no tensor for its value, so it never
+    waits for a GPU. Where the solver's state is what the network looks at next, what the caller hands in is
+    the state, and may have been edited; elsewhere (predictor-correctors, BNS, Heun) the state is kept here.
+
+    >>> import torch, dualsolver as ds
+    >>> table = ds.DDIM(2, grid=[1.0, 0.5, 0.0])(ds.Flow())
+    >>> stepper = Stepper(table, ds.Flow(), "velocity")
+    >>> x = torch.ones(1)
+    >>> for _ in range(2):
+    ...     x, prediction = stepper.step(output=x, x=x)
+    >>> x, stepper.left
+    (tensor([0.2500]), 0)
+    """
+
+    def __init__(self, table: Table, schedule: Schedule, kind: str) -> None:
+        self._rows = rows(table)
+        self._bases = basis(kind, schedule, table.t[:-1]).tolist()
+        self._kept = 2 * (table.window - 1)
+        self._state: Tensor | None = None
+        self._past: tuple[Tensor, ...] = ()
+        self.index = 0
+
+    @property
+    def left(self) -> int:
+        """How many steps are still to come."""
+        return len(self._rows) - self.index
+
+    def step(self, output: Tensor, x: Tensor) -> tuple[Tensor, Prediction]:
+        """Return the next point to look at, in x's dtype, and the prediction made of this output at x.
+
+        output, x: (B, ...) of the same shape; half precision is computed with in float32.
+        """
+        at, row = (x.float() if x.dtype.itemsize < 4 else x), self._rows[self.index]
+        pair = at, output.to(at.dtype)
+        prediction = Prediction(*(combine(weights, pair) for weights in self._bases[self.index]))
+        past = (*prediction, *self._past)
+        state, query = advance(row, at if self._state is None else self._state, past)
+        self.index += 1
+        self._past = past[: self._kept] if self.left else ()
+        self._state = state if self.left and row[0] is not row[1] else None
+        return query.to(x.dtype), prediction
