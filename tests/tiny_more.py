@@ -37,7 +37,11 @@ def embeds(count=2, length=6, width=16, seed=0):
 def stable(prediction="epsilon"):
     """Stable Diffusion 1.5, or 2.1 with its velocities."""
     scheduler = DDIMScheduler(**BETAS, steps_offset=1, prediction_type=prediction)
-    parts = {"vae": autoencoder(), "unet": randomised(UNet2DConditionModel(**UNET), 0.2), "scheduler": scheduler}
+    parts = {
+        "vae": autoencoder(),
+        "unet": randomised(UNet2DConditionModel(**UNET), 0.2),
+        "scheduler": scheduler,
+    }
     none = ("text_encoder", "tokenizer", "safety_checker", "feature_extractor")
     return StableDiffusionPipeline(**parts, **dict.fromkeys(none), requires_safety_checker=False)
 

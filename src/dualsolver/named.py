@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,10 +25,9 @@ from .objectives import (
     SoftLabel,
     TrajectoryRegression,
 )
-from .parameters import NAME
+from .parameters import NAME, is_fixed
 from .parameters import load as load_solver
 from .solvers import SOLVERS, Solver
-from .solvers.base import Learned
 from .statistics import Statistics
 
 OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
@@ -160,10 +159,10 @@ def _value(text: str) -> Any:
 
 def solver(name: str, nfe: int, grid: str | None = None) -> Solver:
     """A fixed solver by its name in the registry, or a learned one from its folder."""
-    if name in SOLVERS and not issubclass(cast(type, SOLVERS[name]), Learned):
+    if name in SOLVERS and is_fixed(SOLVERS[name]):
         return SOLVERS[name](nfe, grid=grid)
     if not (Path(name) / NAME).exists():
-        fixed = [n for n, kind in SOLVERS.items() if not issubclass(cast(type, kind), Learned)]
+        fixed = [n for n, kind in SOLVERS.items() if is_fixed(kind)]
         raise ValueError(f"no learned folder {name} and no fixed solver of that name: {', '.join(fixed)}")
     return load_solver(name, nfe=nfe)[0]
 
