@@ -5,7 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dualsolver.zoo import augment, classifiers, data, generators, training
+import dualsolver as ds
+from dualsolver import backbones
+from dualsolver.zoo import augment, classifiers, data, fit, generators, training
+from dualsolver.zoo.entries import ENTRIES
 from dualsolver.zoo.training import Recipe, Run, indices, seed_of, train
 
 RECIPE = Recipe(steps=12, batch=16, warmup=3, ema=0.9, augment=2, seed=7)
@@ -64,6 +67,23 @@ def test_a_state_of_another_recipe_is_refused_but_its_length_may_change(tmp_path
     longer, _ = run(tmp_path / "state", replace(RECIPE, steps=16))
     assert longer.step == 16
     assert longer.plans == [[0, 12], [4, 16]]
+
+
+def test_a_run_further_along_starts_from_the_shipped_weights_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit, "prepare", lambda *_: (ENTRIES["mlp-16"], task))
+    monkeypatch.setattr(fit, "finish", lambda run, *_: finished.append(run))
+    monkeypatch.setattr(fit, "remember", lambda name: None)
+    options, finished = ENTRIES["mlp-16"].options, []
+    for further in (True, False):
+        task = classifiers.task(options, 0, images(200))
+        steps = fit.fit("mlp-16", tmp_path / str(further), further=further)
+        next(steps)  # fifty small steps away
+        shipped = ds.zoo.load("mlp-16").state_dict()["head.weight"]
+        near = (task.model.state_dict()["head.weight"] - shipped).abs().mean() < 0.05
+        assert near == further
+    task = classifiers.task(options, 0, images(200))
+    list(fit.fit("mlp-16", tmp_path / "True", further=True))
+    assert finished[0].plans == [[0, 3000], [0, 3000]]
 
 
 def test_a_kill_while_writing_leaves_the_state_before(tmp_path, monkeypatch):
@@ -140,3 +160,15 @@ def test_times_are_spread_over_the_batch_and_labels_are_dropped_as_often_as_said
     assert (generators.levels(64) * 64).long().tolist() == list(range(64))
     dropped = generators.labels(torch.ones(20_000, dtype=torch.long)) == generators.NULL
     assert dropped.double().mean().item() == pytest.approx(generators.DROPPED, abs=0.01)
+
+
+def test_a_saved_generator_has_the_shipped_autoencoder_and_says_nothing_of_where_it_was_made(tmp_path):
+    small = {"num_attention_heads": 1, "attention_head_dim": 8, "num_layers": 1}
+    generators.save_gmdit(generators.gmdit(small | {"num_gaussians": 2, "logstd_inner_dim": 4}), tmp_path)
+    for name in ("config.json", "diffusion_pytorch_model.safetensors"):
+        shipped = (ds.zoo.path("autoencoder") / name).read_bytes()
+        assert (tmp_path / "vae" / name).read_bytes() == shipped
+    assert not [file for file in tmp_path.rglob("*.json") if "_name_or_path" in file.read_text()]
+    loaded = backbones.load(tmp_path)
+    assert loaded.kind == "velocity"
+    assert len(loaded.classes) == 10

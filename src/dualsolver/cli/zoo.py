@@ -15,6 +15,7 @@ def add(commands: Any) -> None:
     _named(_action(actions, "show", _show, "the card of a model"))
     train = _dataset(_named(_action(actions, "train", _train, "train a model, or continue where it stopped")))
     train.add_argument("--runs", type=Path, default=Path("runs"), help="where its state is kept (runs)")
+    train.add_argument("--further", action="store_true", help="start from the shipped weights, not from none")
     sample = _named(_action(actions, "sample", _sample, "sample a generator into a picture"))
     sample.add_argument("--solver", default="ddim", help="ddim, dpmpp, unipc, ... (ddim)")
     sample.add_argument("--nfe", type=int, default=20, help="evaluations of the network (20)")
@@ -70,7 +71,7 @@ def _train(chosen: argparse.Namespace) -> None:
 
     bar = tqdm(desc=chosen.name, unit="step", mininterval=5)
     with bar, interruptible() as stop:
-        for record, total in fit(chosen.name, chosen.runs, chosen.data, stop=stop):
+        for record, total in fit(chosen.name, chosen.runs, chosen.data, stop=stop, further=chosen.further):
             if not bar.n:
                 bar.initial = record.step  # a continued run's speed is that of its own steps
             bar.total = total

@@ -12,7 +12,7 @@ from .augment import flip
 from .data import Images, scaled
 from .task import Task
 
-KL, EDGES = 5e-4, 0.5
+KL, EDGES = 2e-4, 0.5
 
 
 def build(options: dict[str, Any]) -> Any:

@@ -84,12 +84,15 @@ def card(name: str, data: str, figures: dict[str, float], command: str) -> Path:
 
 
 def _plans(folder: Path) -> str:
-    """How the run was planned, where that changed under way."""
-    plans = json.loads((folder / "plans.json").read_text())
-    if len(plans) == 1:
+    """How the run was planned, where that changed under way or another run followed."""
+    (_, steps), *changes = json.loads((folder / "plans.json").read_text())
+    if not changes:
         return "One run."
-    changes = "; ".join(f"from step {step} on as one of {steps} steps" for step, steps in plans)
-    return f"The length was changed under way, so a new run gives other bits: {changes}."
+    words = [
+        f"from step {step} on as a run of {steps}" if step else f"then {steps} more from those weights"
+        for step, steps in changes
+    ]
+    return f"A new run gives other bits, as this one was planned anew: {steps} steps; {'; '.join(words)}."
 
 
 def _table(figures: dict[str, float]) -> str:

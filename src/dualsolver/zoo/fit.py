@@ -13,7 +13,7 @@ from ..files import write_whole
 from . import autoencoder, classifiers
 from .data import read
 from .entries import Entry, entry
-from .registry import home, remember
+from .registry import home, load, path, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
 
@@ -42,14 +42,17 @@ def fit(
     data: str | None = None,
     often: float = 60.0,
     stop: Callable[[], bool] = lambda: False,
+    further: bool = False,
 ) -> Iterator[tuple[Record, int]]:
     """Train or continue an entry; yield each record with the number of steps in all.
 
     The state is written every `often` seconds and when `stop` says so; after the last step the averaged
-    model is written to the zoo.
+    model is written to the zoo. A new run starts `further` along, from the shipped weights, if it is told to.
     """
     found, task = prepare(name, runs, data)
-    run = Run(task.model, found.recipe, runs / name / "state.safetensors")
+    state = runs / name / "state.safetensors"
+    earlier = _shipped(name, task) if further and not state.exists() else []
+    run = Run(task.model, found.recipe, state, earlier)
     saved = time.monotonic()
     for record in train(run, task.loss, task.count, stop=stop):
         if time.monotonic() - saved > often:
@@ -60,6 +63,16 @@ def fit(
     if run.step == found.recipe.steps:
         finish(run, task, home(name))
         remember(name)
+
+
+def _shipped(name: str, task: Task) -> list[list[int]]:
+    """Load the shipped weights into a task's model; return how they were trained."""
+    folder = path(name)
+    shipped = load(name)
+    shipped = getattr(shipped, "transformer", shipped)
+    task.model.load_state_dict({key: value.float() for key, value in shipped.state_dict().items()})
+    plans: list[list[int]] = json.loads((folder / "plans.json").read_text())
+    return plans
 
 
 def finish(run: Run, task: Task, folder: Path) -> None:

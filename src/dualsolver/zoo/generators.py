@@ -58,14 +58,18 @@ def dit(options: dict[str, Any]) -> nn.Module:
 
 
 def dit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
-    """Mean squared error of the noise, weighted by min(SNR, 5) / SNR (Hang et al., 2023)."""
-    alphas, sigmas = (rate.float() for rate in VP.linear()(torch.linspace(0.001, 1, 1000).double()))
+    """Mean squared error of the noise, weighted by min(SNR, 5) / SNR (Hang et al., 2023).
+
+    Times are continuous, from the first node to the last: learned solvers look between the nodes, too.
+    """
+    schedule = VP.linear()
 
     def loss(model: nn.Module, chosen: Tensor) -> Tensor:
-        step = (levels(len(chosen)) * 1000).long()
-        alpha, sigma = alphas[step].view(-1, 1, 1, 1), sigmas[step].view(-1, 1, 1, 1)
+        t = 0.001 + 0.999 * levels(len(chosen)).double()
+        alpha, sigma = (rate.float().view(-1, 1, 1, 1) for rate in schedule(t))
         x, noise = clean[chosen], torch.randn(len(chosen), *clean.shape[1:])
-        found = model(alpha * x + sigma * noise, timestep=step, class_labels=labels(classes[chosen])).sample
+        noisy, time = alpha * x + sigma * noise, schedule.model_time(t).float()
+        found = model(noisy, timestep=time, class_labels=labels(classes[chosen])).sample
         weight = (5 * (sigma / alpha) ** 2).clamp(max=1)
         mean: Tensor = (weight * (found.float() - noise) ** 2).mean()
         return mean
@@ -83,11 +87,16 @@ def gmdit(options: dict[str, Any]) -> nn.Module:
 
 
 def gmdit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
-    """Negative log likelihood of the velocity noise - data; times are logit-normal."""
+    """Negative log likelihood of the velocity noise - data.
+
+    Half of the times are logit-normal, the other half uniform: samplers start at t = 0.999, where the former
+    alone would hardly ever come.
+    """
     model = gmdit(options)
 
     def loss(model: nn.Module, chosen: Tensor) -> Tensor:
-        t = torch.sigmoid(torch.special.ndtri(levels(len(chosen)).clamp(1e-4, 1 - 1e-4)))
+        even = levels(len(chosen)).clamp(1e-4, 1 - 1e-4)
+        t = torch.where(torch.rand(len(chosen)) < 0.5, even, torch.sigmoid(torch.special.ndtri(even)))
         x, noise, at = clean[chosen], torch.randn(len(chosen), *clean.shape[1:]), t.view(-1, 1, 1, 1)
         mixture = model((1 - at) * x + at * noise, 1000 * t, labels(classes[chosen]))
         return mixture_nll(**mixture, target=noise - x).mean()
@@ -95,40 +104,40 @@ def gmdit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
     return Task(model, loss, len(clean), lambda folder: save_gmdit(model, folder))
 
 
-def save_dit(model: nn.Module, folder: Path) -> None:
-    """Write a folder that plain `diffusers.DiTPipeline.from_pretrained` opens; weights in float16."""
-    from diffusers import DDIMScheduler, DiTPipeline
-
-    from .registry import load
+def save_dit(model: Any, folder: Path) -> None:
+    """Write what plain `diffusers.DiTPipeline.from_pretrained` opens beside the autoencoder that is there."""
+    from diffusers import DDIMScheduler
 
     scheduler = DDIMScheduler(
         beta_schedule="linear", beta_start=1e-4, beta_end=0.02, clip_sample=False, set_alpha_to_one=True
     )
-    vae = load("autoencoder").half()  # it is in this folder already, and is written again as it is
-    DiTPipeline(model.half(), vae, scheduler).save_pretrained(folder)
-    _name_classes(folder)
+    _save(model, scheduler, folder, "DiTPipeline", ["diffusers", "DiTTransformer2DModel"])
 
 
 def save_gmdit(model: Any, folder: Path) -> None:
     """Write transformer, autoencoder and scheduler of a flow in the layout of a diffusers pipeline."""
     from diffusers import FlowMatchEulerDiscreteScheduler
 
-    from .registry import load
+    from .registry import path
+
+    for name in ("config.json", "diffusion_pytorch_model.safetensors"):
+        write_whole(folder / "vae" / name, (path("autoencoder") / name).read_bytes())
+    own = ["dualsolver.backbones.gmdit_transformer", "GMDiTTransformer2DModel"]
+    _save(model, FlowMatchEulerDiscreteScheduler(shift=1.0), folder, "GMDiTPipeline", own)
+
+
+def _save(model: Any, scheduler: Any, folder: Path, pipeline: str, transformer: list[str]) -> None:
+    """Write the transformer in float16, the scheduler and the index of a pipeline with named classes."""
+    import diffusers
 
     model.half().save_pretrained(folder / "transformer")
-    load("autoencoder").half().save_pretrained(folder / "vae")
-    FlowMatchEulerDiscreteScheduler(shift=1.0).save_pretrained(folder / "scheduler")
-    parts = {
-        "transformer": ["dualsolver.backbones.gmdit_transformer", "GMDiTTransformer2DModel"],
+    scheduler.save_pretrained(folder / "scheduler")
+    index = {
+        "_class_name": pipeline,
+        "_diffusers_version": diffusers.__version__,
+        "id2label": {str(i): name for i, name in enumerate(CLASSES)},
+        "scheduler": ["diffusers", type(scheduler).__name__],
+        "transformer": transformer,
         "vae": ["diffusers", "AutoencoderKL"],
-        "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
     }
-    write_whole(folder / "model_index.json", json.dumps({"_class_name": "GMDiTPipeline", **parts}, indent=2))
-    _name_classes(folder)
-
-
-def _name_classes(folder: Path) -> None:
-    """Add the classes' names, which `save_pretrained` leaves out, and drop where the parts came from."""
-    path = folder / "model_index.json"
-    index = json.loads(path.read_text()) | {"id2label": {str(i): name for i, name in enumerate(CLASSES)}}
-    write_whole(path, json.dumps(index, indent=2) + "\n")
+    write_whole(folder / "model_index.json", json.dumps(index, indent=2) + "\n")

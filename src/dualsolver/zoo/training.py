@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -78,14 +78,20 @@ def indices(count: int, recipe: Recipe, step: int) -> Tensor:
 class Run:
     """A model in training: its average, optimiser, step and log; `save` and `load` keep them in one file."""
 
-    def __init__(self, model: nn.Module, recipe: Recipe, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        recipe: Recipe,
+        path: Path | None = None,
+        earlier: Sequence[list[int]] = (),  # the plans of the run that the model's weights come from
+    ) -> None:
         self.model, self.recipe, self.path = model, recipe, path
         self.average = {name: value.detach().clone() for name, value in model.state_dict().items()}
         self.optimizer = torch.optim.AdamW(
             model.parameters(), recipe.rate, betas=(0.9, 0.99), weight_decay=recipe.decay, fused=True
         )
         self.step, self.log = 0, list[list[float]]()
-        self.plans = [[0, recipe.steps]]  # from which step on the recipe ended at which one
+        self.plans = [*earlier, [0, recipe.steps]]  # from which step on the recipe ended at which one
         if path is not None and path.exists():
             self.load()
 
@@ -115,7 +121,7 @@ class Run:
             raise ValueError(f"{self.path} belongs to another recipe; move it away to train anew")
         parts = _parts(tensors)
         self.step, self.log, self.average = about["step"], about["log"], parts["average"]
-        self.plans = about.get("plans", [[0, about["recipe"]["steps"]]])
+        self.plans = about["plans"]
         if self.plans[-1][1] != self.recipe.steps:
             self.plans.append([self.step, self.recipe.steps])
         self.model.load_state_dict(parts["model"])
