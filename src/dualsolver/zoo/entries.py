@@ -39,7 +39,7 @@ ENTRIES: dict[str, Entry] = {
     "autoencoder": Entry(
         "autoencoder",
         "the latents of both generators: 4 x 8 x 8",
-        Recipe(4400, batch=64, rate=1e-3, bf16=True, augment=1, seed=2),
+        Recipe(3800, batch=64, rate=1e-3, bf16=True, augment=1, seed=2),
         {"block_out_channels": [24, 48, 64], "layers_per_block": 1, "norm_num_groups": 8},
         folder="fashion-dit/vae",  # where plain diffusers wants it
         notes="The first 4200 steps had batches of 32, a pull of 5e-4 and, until step 2400, absolute errors.",
@@ -47,13 +47,13 @@ ENTRIES: dict[str, Entry] = {
     "fashion-dit": Entry(
         "dit",
         "class-conditional generator: VP, 1000 linear betas, noise prediction",
-        Recipe(10_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=4),
+        Recipe(14_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=4),
         {"num_attention_heads": 4, "attention_head_dim": 48, "num_layers": 5},
     ),
     "fashion-gmdit": Entry(
         "gmdit",
         "class-conditional generator: flow matching, a mixture of velocities",
-        Recipe(10_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=5),
+        Recipe(14_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=5),
         {
             "num_attention_heads": 4,
             "attention_head_dim": 48,
