@@ -1,4 +1,4 @@
-"""The latents of the training images and of their mirror images, made once by the zoo's autoencoder."""
+"""The latents of the training images, made once by the zoo's autoencoder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def encode(autoencoder: Any, images: Tensor, batch: int = 50) -> Tensor:
 
 
 def latents(images: Images, runs: Path) -> tuple[Tensor, Tensor]:
-    """Latents (2 N, 4, 8, 8) and classes (2 N,), the mirror images last; kept in the folder of runs.
+    """Latents (N, 4, 8, 8) and classes (N,); kept in the folder of runs.
 
     What is kept carries the hashes of the images and of the autoencoder, and is made anew for others.
     """
@@ -38,9 +38,8 @@ def latents(images: Images, runs: Path) -> tuple[Tensor, Tensor]:
     if path.exists():
         with safe_open(path, "pt") as file:
             if file.metadata()["key"] == key:
-                return file.get_tensor("latents").float(), images.classes.repeat(2)
+                return file.get_tensor("latents").float(), images.classes
     autoencoder = load("autoencoder")
-    both = torch.cat([images.pictures, images.pictures.flip(-1)])
-    found = encode(autoencoder, both)
+    found = encode(autoencoder, images.pictures)
     write_whole(path, save({"latents": found.half()}, {"key": key}))
-    return found.half().float(), images.classes.repeat(2)
+    return found.half().float(), images.classes
