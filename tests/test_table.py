@@ -3,7 +3,8 @@ import torch
 
 import dualsolver as ds
 from conftest import MIXTURE, drawn, relative
-from dualsolver.table import Table, fold
+from dualsolver.rows import fold
+from dualsolver.table import Table
 
 T, ALPHA, SIGMA = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.1, 0.5, 0.9]), torch.tensor([0.9, 0.5, 0.1])
 
