@@ -142,7 +142,9 @@ class Network:
         if not (data or noise):
             return Prediction(*pair)
         of_data, of_noise = self.basis(t) if _has_gradient(t) else self._at(t)[1]
-        return Prediction(combine(of_data, pair) if data else x, combine(of_noise, pair) if noise else pair[1])
+        return Prediction(
+            combine(of_data, pair) if data else x, combine(of_noise, pair) if noise else pair[1]
+        )
 
     def _at(self, t: Tensor) -> tuple[float, list[list[float]]]:
         """The network's time and the basis at t as numbers, remembered for the times of a run."""

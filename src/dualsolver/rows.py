@@ -76,7 +76,7 @@ def cheapest(table: Table, bases: Tensor, preview: bool = False) -> tuple[Table,
 
 def terms(table: Table) -> int:
     """How many weighted terms a run adds up."""
-    return sum(w != 0.0 for row in rows(table) for w in (*(row.state or ()), *row.query))
+    return sum(bool(w != 0.0) for row in rows(table) for w in (*(row.state or ()), *row.query))
 
 
 def fold(table: Table, bases: Tensor) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,7 +17,8 @@ from .rows import Row, cheapest, rows
 from .table import Table, check_table
 
 
-class Step(NamedTuple):
+@dataclass(slots=True, eq=False)  # not frozen: that would take longer than the rest of a step's Python
+class Step:
     """What is known after evaluation `index` at time `t`; `prediction.data` is a preview of the sample."""
 
     index: int
@@ -102,22 +104,23 @@ def _steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
     return steps(predict, noise, table)
 
 
-_PREPARED: WeakKeyDictionary[Table, tuple[Network, Run]] = WeakKeyDictionary()  # for the last network
+_PREPARED: WeakKeyDictionary[Table, tuple[Network, Tensor, Run]] = WeakKeyDictionary()
 
 
 def prepared(network: Network, table: Table) -> Run:
     """Plan a run of a table on a network's native output.
 
-    The plan is kept for as long as the table lives, unless the table carries gradients: it usually serves
-    many batches.
+    The plan for the last network is kept for as long as the table lives and stays as it is, because a table
+    usually serves many batches; where gradients flow into the table, it is made anew.
     """
-    known, run = _PREPARED.get(table, (None, None))
-    if run is None or known is not network:
+    scalars = torch.cat([table.t, table.weights.flatten()])
+    known, before, run = _PREPARED.get(table, (None, scalars, None))
+    if run is None or known is not network or scalars.requires_grad or not torch.equal(scalars, before):
         check_same_schedule(network, table)
         chosen, sides = cheapest(table, network.basis(table.t[:-1]))
         run = Run.of(partial(network.converted, **sides._asdict()), chosen)
-        if not (table.weights.requires_grad or table.t.requires_grad):
-            _PREPARED[table] = network, run
+        if not scalars.requires_grad:
+            _PREPARED[table] = network, scalars, run
     return run
 
 

@@ -60,7 +60,9 @@ class Table:
                 )
         unmade = torch.arange(1, shape[2]) > 2 * torch.arange(1, shape[0] + 1)[:, None]
         if bool((unmade[:, None] & (self.weights[:, :, 1:] != 0)).any()):
-            raise ValueError("Table.weights must be 0 where a prediction is not made yet: row i sees i + 1 pairs")
+            raise ValueError(
+                "Table.weights must be 0 where a prediction is not made yet: row i sees i + 1 pairs"
+            )
 
     @property
     def nfe(self) -> int:
@@ -76,4 +78,6 @@ class Table:
 def check_table(value: object) -> None:
     """Refuse what is not a table."""
     if not isinstance(value, Table):
-        raise ValueError(f"a Table is needed, not {type(value).__name__}: call a solver on a schedule")
+        raise ValueError(
+            f"a Table is needed, not {type(value).__name__}: call the solver on a schedule first"
+        )
