@@ -54,6 +54,14 @@ def numbers(name: str, values: Any, length: int | None = None) -> Tensor:
     return found
 
 
+def tensor(name: str, value: Any) -> Tensor:
+    """Return a number, a tensor or nested lists of numbers as a float64 tensor on the CPU."""
+    try:
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be a number or a tensor of numbers, not {value!r:.80}") from None
+
+
 def falling(name: str, values: Any, length: int | None = None) -> Tensor:
     """Return strictly decreasing times: at least two, or exactly `length`."""
     t = numbers(name, values, length)

@@ -264,10 +264,10 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         stepper = self._stepper or self._started(timestep)
         if not stepper.left:
             raise ValueError(f"all {self.num_inference_steps} steps are done: call set_timesteps again")
-        query, prediction = stepper.step(model_output, sample)
+        query, data = stepper.step(model_output, sample)
         assert self._step_index is not None
         self._step_index += 1
-        data = prediction.data.to(sample.dtype)
+        data = data.to(sample.dtype)
         return DualSolverSchedulerOutput(query, data) if return_dict else (query, data)
 
     @torch.no_grad()
