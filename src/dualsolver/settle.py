@@ -11,7 +11,8 @@ import torch
 
 from .backbones.pretrained import KINDS, schedule_of
 from .checks import check_choice
-from .parameters import KEYS, NAME, checked, content_of, is_fixed, read
+from .hub import artifact
+from .parameters import KEYS, checked, content_of, is_fixed, read
 from .schedule import VP, Flow, Schedule, from_config
 from .solvers import SOLVERS
 
@@ -32,26 +33,9 @@ def content(solver: Any) -> dict[str, Any]:
             raise ValueError(f"{solver} is learned: give the folder that holds its values")
         return content_of(SOLVERS[solver](nfe=10))
     if isinstance(solver, str | Path):
-        path = Path(solver)
-        if path.exists():
-            return read(path / NAME if path.is_dir() else path)
-        return read(_download(str(solver)))
+        return read(artifact(str(solver)))
     solvers = solver if isinstance(solver, Sequence) else [solver]
     return content_of(*solvers)
-
-
-def _download(name: str) -> Path:
-    """Fetch an artifact from the hub."""
-    names = ", ".join(name for name, kind in SOLVERS.items() if is_fixed(kind))
-    try:
-        from huggingface_hub import hf_hub_download
-
-        return Path(hf_hub_download(name, NAME))
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(
-            f"no folder {name}, no fixed solver of that name ({names}), and the hub gives none: {reason}"
-        ) from None
 
 
 def joined(config: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -64,9 +48,10 @@ def joined(config: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schedule, Schedule):
         schedule = given["schedule"] = schedule.config()
     foreign = {k: v for k, v in config.items() if k not in KEYS}
-    fallback = {"fallback": foreign.pop("fallback", None)}
+    fallback = foreign.pop("fallback", None)
     if "solver" in given:
         own = content(given.pop("solver"))
+        fallback = own.get("fallback") or fallback
     elif "format" in config:
         own = checked("the scheduler's config", {k: v for k, v in config.items() if k != "fallback"})
     else:
@@ -75,7 +60,7 @@ def joined(config: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if there is not None:
         there = from_config(schedule) if schedule else there[0], prediction or there[1]
     own = settled({k: own[k] for k in KEYS} | given, there)
-    return foreign | ({"prediction_type": native} if native else {}) | fallback | own
+    return foreign | ({"prediction_type": native} if native else {}) | {"fallback": fallback} | own
 
 
 def of_pipeline(config: Mapping[str, Any]) -> tuple[Schedule, str] | None:
