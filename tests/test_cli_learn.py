@@ -114,7 +114,7 @@ def test_two_processes_learn_what_one_does(whole, tmp_path):
         (["--option", "kind=p7"], "kind must be one of 'p1', 'p1c2'"),
         (["--option", "p7"], "an option is written NAME=VALUE, not 'p7'"),
         (["--nfe", "few"], "an NFE is a whole number or a range such as 3..9, not 'few'"),
-        (["--nfe", "0"], "NFEs are whole numbers from 1, not 0"),
+        (["--nfe", "0"], "an NFE is a whole number from 1"),
         (["--preset", "slow"], "preset must be one of 'paper', 'fast'"),
         (["--teacher", "ddim"], "--teacher is written SOLVER:NFE, such as ddim:200, not ddim"),
         (["--teacher", "dpm:20"], "solver must be one of"),

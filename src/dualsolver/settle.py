@@ -13,7 +13,7 @@ from .backbones.pretrained import KINDS, schedule_of
 from .checks import check_choice
 from .hub import artifact
 from .parameters import KEYS, checked, content_of, is_fixed, read
-from .schedule import VP, Flow, Schedule, from_config
+from .schedule import VP, Flow, Schedule, from_config, same_rates
 from .solvers import SOLVERS
 
 logger = logging.getLogger(__name__)
@@ -90,21 +90,12 @@ def settled(own: Mapping[str, Any], pipeline: tuple[Schedule, str] | None) -> di
         )
     if found["schedule"] is None:
         found["schedule"] = schedule.config()
-    elif not same(from_config(found["schedule"]), schedule):
+    elif not same_rates(from_config(found["schedule"]), schedule):
         logger.warning(
             "the solver was learned for the schedule %s, but the pipeline has %s: using the first",
             *(from_config(found["schedule"]), schedule),
         )
     return found
-
-
-def same(first: Schedule, second: Schedule) -> bool:
-    """Whether two schedules have the same rates and network times, whatever their grids."""
-    if first.t_max != second.t_max:
-        return False
-    t = torch.linspace(first.t_min, first.t_max, 21, dtype=torch.float64)
-    pairs = zip((*first(t), first.model_time(t)), (*second(t), second.model_time(t)), strict=True)
-    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in pairs)
 
 
 def diffusers_keys(schedule: Schedule, prediction: str) -> dict[str, Any]:
