@@ -35,6 +35,8 @@ def artifact(name: str) -> Path:
     path = Path(name)
     if path.exists():
         return path / NAME if path.is_dir() else path
+    if name in SOLVERS:
+        raise ValueError(f"{name} is learned: give the folder that holds its values")
     if not is_id(name):
         fixed = ", ".join(name for name, kind in SOLVERS.items() if is_fixed(kind))
         raise ValueError(f"no folder {name} of a learned solver, and no fixed solver of that name: {fixed}")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .backbones import BACKBONES, Backbone
 from .backbones import load as load_backbone
-from .checks import check_choice, number
+from .checks import check_choice, check_device, number
 from .extras import needs
 from .features import Extractor
 from .hub import artifact, is_id
@@ -48,6 +48,7 @@ def backbone(
     from .zoo.entries import ENTRIES
 
     check_choice("dtype", dtype, (None, "float32", "bfloat16", "float16"))
+    check_device(device)
     source: str | Path = name
     if not (name == "toy" or is_id(name) or Path(name).exists()):
         ours = [n for n, entry in ENTRIES.items() if entry.kind in BACKBONES]

@@ -77,10 +77,8 @@ def _items(backbone: Any, chosen: argparse.Namespace) -> list[Any]:
             raise ValueError(f"{chosen.backbone} draws what a text says: give it as --prompt")
         return list(chosen.prompt)
     if chosen.prompt or not (chosen.classes or len(backbone.classes) <= FEW):
-        some = ", ".join(backbone.classes[:3])
-        raise ValueError(
-            f"{chosen.backbone} has {len(backbone.classes)} classes ({some}, ...): name some as --class"
-        )
+        some = f"{len(backbone.classes)} classes, such as {', '.join(backbone.classes[:3])}"
+        raise ValueError(f"{chosen.backbone} has {some}: name some as --class")
     named = chosen.classes or backbone.classes
     return [int(c) if c.isdecimal() and c not in backbone.classes else c for c in named]
 
