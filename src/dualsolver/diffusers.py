@@ -28,7 +28,7 @@ with needs("diffusers"):
     from .settle import content, diffusers_keys, joined, train_steps
 
 from .checks import number, numbers, whole
-from .hub import fetched
+from .hub import loaded
 from .parameters import FORMAT, KEYS, checked, choose, solvers_of
 from .schedule import VE, Flow, Schedule, from_config
 from .share import write_share
@@ -115,7 +115,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
     def load_config(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Any:
         """Read a config from a folder or the hub; `from_pretrained` begins with it."""
         source, read = pretrained_model_name_or_path, super().load_config
-        return fetched(str(source), "the scheduler", lambda: read(source, **options))
+        return loaded(str(source), "the scheduler", lambda: read(source, **options))
 
     @classmethod
     def from_config(cls, config: Any = None, return_unused_kwargs: bool = False, **given: Any) -> Any:

@@ -16,18 +16,18 @@ from .solvers import SOLVERS
 T = TypeVar("T")
 
 
-def fetched(source: str, part: str, read: Callable[[], T]) -> T:
+def loaded(source: str, part: str, read: Callable[[], T]) -> T:
     """Run `read`, which looks for a part of `source` in its folder or on the hub."""
-    here = Path(source).exists()
+    here, what = Path(source).exists(), f"cannot load {part or 'the index'} of {source}"
     if not (here or is_id(source)):
-        raise ValueError(f"cannot load {part} of {source}: there is no such folder")
+        raise ValueError(f"{what}: there is no such folder")
     try:
         with _told_once():
             return read()
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        where = "" if here else f"no folder {source}, and the hub gives none: "
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        where = "" if here else f"no folder {source}, and the hub gives none (offline?): "
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(f"cannot load {part} of {source}: {where}{reason}") from None
+        raise ValueError(f"{what}: {where}{reason}") from None
 
 
 def artifact(name: str) -> Path:
@@ -42,7 +42,7 @@ def artifact(name: str) -> Path:
         raise ValueError(f"no folder {name} of a learned solver, and no fixed solver of that name: {fixed}")
     with needs("diffusers"):
         from huggingface_hub import hf_hub_download
-    return Path(fetched(name, "the solver", lambda: hf_hub_download(name, NAME)))
+    return Path(loaded(name, "the solver", lambda: hf_hub_download(name, NAME)))
 
 
 def is_id(name: str) -> bool:

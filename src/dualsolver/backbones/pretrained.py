@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..checks import check_choice
-from ..hub import fetched
+from ..hub import loaded
 from ..schedule import VP, Flow, Schedule
 
 PICKLE = "pickle"  # the variant that stands for pickled files
@@ -37,7 +37,7 @@ class _Index(ConfigMixin):  # type: ignore[misc]
 def read_config(source: str, part: str) -> dict[str, Any]:
     """Return the config of a component ("transformer", "scheduler"), or the pipeline's index for ""."""
     reader: Any = {"": _Index, "scheduler": _SchedulerConfig}.get(part, _Config)
-    config = fetched(source, part or "the index", lambda: reader.load_config(source, subfolder=part or None))
+    config = loaded(source, part, lambda: reader.load_config(source, subfolder=part or None))
     return dict(config)
 
 
@@ -52,7 +52,7 @@ def component(
     for choice in others:
         with suppress(OSError):
             return _ready(cls.from_pretrained(source, **choice, **options), device)
-    network = fetched(source, part, lambda: cls.from_pretrained(source, **last, **options))
+    network = loaded(source, part, lambda: cls.from_pretrained(source, **last, **options))
     return _ready(network, device)
 
 
