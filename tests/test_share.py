@@ -105,5 +105,6 @@ def test_what_is_pushed_is_what_others_load(learned, tmp_path, monkeypatch):
     assert card.startswith("---\nlibrary_name: diffusers\n")
     assert "base_model: facebook/DiT-XL-2-256\n" in card
     assert "pipe.scheduler = DualSolverScheduler.from_pretrained('someone/few-steps')\n" in card
+    assert "images = pipe(..., num_inference_steps=5, guidance_scale=1.5).images\n" in card
     assert "for 3, 5 network evaluations" in card
     assert "| guidance | 1.5 |" in card
