@@ -1,6 +1,7 @@
 """A learned scheduler reaches others: its card, a pipeline that loads by trust_remote_code, the hub."""
 
 import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -59,8 +60,16 @@ def test_a_saved_pipeline_loads_where_nobody_has_imported_this_package(learned, 
         write_portable(tmp_path / "dit")
 
 
+FETCH = """
+import sys
+from dualsolver.hub import artifact
+
+print(artifact("someone/few-steps").read_text(), end="")
+"""
+
+
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as an upload takes; the files end up in `held`."""
+    """As much of the hub as an upload and a download take; `held` are its files."""
 
     held: dict[str, str]
 
@@ -83,6 +92,18 @@ class Hub(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
 
+    def do_HEAD(self):
+        content = self.held[self.path.partition("/someone/few-steps/resolve/main/")[2]].encode()
+        self.send_response(200)
+        self.send_header("ETag", f'"{hashlib.sha1(content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        return content
+
+    def do_GET(self):
+        self.wfile.write(self.do_HEAD())
+
     def log_message(self, *_):
         pass
 
@@ -91,11 +112,16 @@ def test_what_is_pushed_is_what_others_load(learned, tmp_path, monkeypatch):
     held = {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Here", (Hub,), {"held": held}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(hf_api.api, "endpoint", f"http://127.0.0.1:{server.server_port}")
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(hf_api.api, "endpoint", address)
     options = {"prediction": "noise", "schedule": ds.VP.linear()}
     scheduler = DualSolverScheduler.from_pretrained(learned, **options)
     scheduler.push_to_hub("someone/few-steps", token="none")
+    here = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", FETCH]
+    fetched = subprocess.run(command, env=here, check=True, capture_output=True, text=True).stdout
     server.shutdown()
+    assert fetched == held["scheduler_config.json"]
     assert sorted(held) == ["README.md", "dual_solver_scheduler.py", "scheduler_config.json"]
     for name, content in held.items():
         (tmp_path / name).write_text(content)
