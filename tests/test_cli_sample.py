@@ -120,6 +120,14 @@ def test_what_differs_from_the_learning_is_said(home, tmp_path, caplog):
     assert "learned was learned with guidance 1.5, but here it is 4.0" in caplog.text
 
 
+@pytest.mark.parametrize("command", [["sample"], ["zoo", "sample"]])
+def test_help_says_what_there_is(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([*command, "--help"])
+    said = capsys.readouterr().out
+    assert all(name in said for name in ("--guidance", "--class", "--prompt", "--seed", "--out"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

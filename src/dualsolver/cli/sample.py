@@ -26,15 +26,15 @@ def add(commands: Any) -> None:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add all arguments but those of the backbone."""
     parser.set_defaults(run=_sample)
-    many: dict[str, Any] = {"nargs": "+", "metavar": ""}
     one = parser.add_argument
     one("--solver", default="dpmpp", help="a fixed solver by name, a learned one by folder or hub id (dpmpp)")
     one("--nfe", type=int, help="evaluations of the network (10, or what was learned)")
     one("--grid", help="of a fixed solver: uniform, half_log_snr, karras, shifted (the schedule's own)")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--class", dest="classes", help=f"names or numbers (all, if at most {FEW})", **many)
-    what.add_argument("--prompt", help="what to draw", **many)
-    one("--seed", default=["0..7"], help="each makes a picture of every class or prompt (0..7)", **many)
+    what, classes = parser.add_mutually_exclusive_group(), f"names or numbers (all, if at most {FEW})"
+    what.add_argument("--class", dest="classes", nargs="+", metavar="CLASS", help=classes)
+    what.add_argument("--prompt", nargs="+", help="what to draw")
+    seeds = "each makes a picture of every class or prompt (0..7)"
+    one("--seed", default=["0..7"], nargs="+", help=seeds)
     one("--batch", type=int, default=16, help="pictures a call of the network (16)")
     one("--grid-only", action="store_true", help="write neither the single pictures nor the JSON")
     one("--out", type=Path, default=Path("samples.png"), help="the grid; others go beside it (samples.png)")

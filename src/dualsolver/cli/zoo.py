@@ -68,7 +68,7 @@ def _train(chosen: argparse.Namespace) -> None:
     from ..zoo.fit import fit
     from .interrupt import interruptible
 
-    bar = tqdm(desc=chosen.name, unit="step", mininterval=5)
+    bar = tqdm(desc=chosen.name, unit="step", mininterval=5, delay=1)  # a mistake shows no bar
     with bar, interruptible() as stop:
         for record, total in fit(chosen.name, chosen.runs, chosen.data, stop=stop, further=chosen.further):
             if not bar.n:
