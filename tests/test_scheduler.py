@@ -406,7 +406,7 @@ def test_mistakes_are_one_line(tmp_path):
         "unknown solverz: remove it": lambda: DualSolverScheduler.from_pretrained(tmp_path / "b"),
         "not a valid JSON": lambda: DualSolverScheduler.from_pretrained(tmp_path / "c"),
         "format is 2, but this version": lambda: DualSolverScheduler.from_pretrained(tmp_path / "d"),
-        "the scheduler of /no/where: there is no such folder": lambda: DualSolverScheduler.from_pretrained(
+        "the scheduler of /no/where: no folder of that name": lambda: DualSolverScheduler.from_pretrained(
             "/no/where"
         ),
         "not a whole artifact": lambda: DualSolverScheduler.from_config(config, solver=tmp_path / "c"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ def loaded(source: str, part: str, read: Callable[[], T]) -> T:
     """Run `read`, which looks for a part of `source` in its folder or on the hub."""
     here, what = Path(source).exists(), f"cannot load {part or 'the index'} of {source}"
     if not (here or is_id(source)):
-        raise ValueError(f"{what}: there is no such folder")
+        raise ValueError(f"{what}: no folder of that name, and no hub id (OWNER/NAME)")
     try:
         with _told_once():
             return read()
@@ -56,11 +57,13 @@ def is_id(name: str) -> bool:
 
 @contextmanager
 def _told_once() -> Iterator[None]:
-    """Without the hub client's lines about each of its attempts."""
+    """Without the hub client's warnings, and its lines about each of its attempts."""
     logger = logging.getLogger("huggingface_hub")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="huggingface_hub")
+            yield
     finally:
         logger.setLevel(before)
