@@ -117,7 +117,7 @@ def test_two_processes_learn_what_one_does(whole, tmp_path):
         (["--nfe", "0"], "an NFE is a whole number from 1"),
         (["--preset", "slow"], "preset must be one of 'paper', 'fast'"),
         (["--teacher", "ddim"], "--teacher is written SOLVER:NFE, such as ddim:200, not ddim"),
-        (["--teacher", "dpm:20"], "solver must be one of"),
+        (["--teacher", "dpm:20"], "no fixed solver of that name: ddim"),
         (["--guidance", "-1"], "the guidance scale must not be negative"),
         (["--steps", "0"], "steps must be a whole number >= 1, not 0"),
         (["--batch", "0"], "batch must be a whole number >= 1, not 0"),
