@@ -40,6 +40,15 @@ def number(name: str, value: Any, above: float = -math.inf) -> float:
     return found
 
 
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not know or that this machine does not have."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].split(". ")[0]
+        raise ValueError(f"no device {name}: {reason}") from None
+
+
 def numbers(name: str, values: Any, length: int | None = None) -> Tensor:
     """Return a list (or vector) of finite numbers as float64, with the gradient that it may carry."""
     if isinstance(values, Tensor) and values.ndim == 1 and bool(values.isfinite().all()):

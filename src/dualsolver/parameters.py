@@ -166,18 +166,18 @@ def read(path: Path) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a whole artifact: {error}") from None
-    found = content.get("format") if isinstance(content, dict) else type(content).__name__
-    if type(found) is not int or found != FORMAT:
-        raise ValueError(
-            f"{path}: format is {found!r}, but this version of dual-solver reads format {FORMAT}"
-        )
-    if (kind := content.get("_class_name")) != CLASS:
-        raise ValueError(f"{path}: _class_name is {kind!r}, but this is the file of a {CLASS}")
-    return checked(path, content)
+    return checked(path, content if isinstance(content, dict) else {"format": type(content).__name__})
 
 
 def checked(path: Path | str, content: dict[str, Any]) -> dict[str, Any]:
     """Check the outer shape of an artifact; one that diffusers wrote keeps keys of other schedulers."""
+    found = content.get("format")
+    if type(found) is not int or found != FORMAT:
+        raise ValueError(
+            f"{path}: format is {found!r}, but this version of dual-solver reads format {FORMAT}"
+        )
+    if (kind := content.get("_class_name", CLASS)) != CLASS:
+        raise ValueError(f"{path}: _class_name is {kind!r}, but this is the file of a {CLASS}")
     foreign = any(key in content for key in WRITTEN_BY_DIFFUSERS)
     keys = [key for key in content if not (key.startswith("_") or (foreign and key not in KEYS))]
     _check_keys(path, "the file", keys, KEYS)

@@ -341,6 +341,15 @@ def from_config(config: Mapping[str, Any]) -> Schedule:
     return schedule
 
 
+def same_rates(first: Schedule, second: Schedule) -> bool:
+    """Whether two schedules have the same rates and network times, whatever their grids."""
+    if first.t_max != second.t_max:
+        return False
+    t = torch.linspace(first.t_min, first.t_max, 21, dtype=torch.float64)
+    pairs = zip((*first(t), first.model_time(t)), (*second(t), second.model_time(t)), strict=True)
+    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in pairs)
+
+
 def _linspace(steps: int, first: float, last: float) -> Tensor:
     return torch.linspace(first, last, steps + 1, dtype=torch.float64)
 
