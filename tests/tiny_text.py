@@ -16,8 +16,8 @@ from tiny import autoencoder, randomised
 TRUNK = {"num_attention_heads": 2, "attention_head_dim": 8, "num_layers": 2, "cross_attention_dim": 16}
 
 
-def pixart(folder):
-    """Write a PixArtAlphaPipeline with learned variances."""
+def t5():
+    """A T5 encoder and its tokenizer."""
     letters = [(f"▁{c}", -2.0) for c in "abcdefgh"] + [(chr(i), -3.0) for i in range(33, 127)]
     tokenizer = T5Tokenizer(
         vocab=[("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -1.0), *letters], extra_ids=0
@@ -26,10 +26,15 @@ def pixart(folder):
     config = T5Config(
         **sizes, feed_forward_proj="gated-gelu", is_encoder_decoder=False, vocab_size=len(tokenizer)
     )
+    return randomised(T5EncoderModel(config)), tokenizer
+
+
+def pixart(folder):
+    """Write a PixArtAlphaPipeline with learned variances."""
+    encoder, tokenizer = t5()
     network = PixArtTransformer2DModel(
         **TRUNK, in_channels=4, out_channels=8, caption_channels=16, sample_size=8
     )
-    encoder = randomised(T5EncoderModel(config))
     parts = (tokenizer, encoder, autoencoder(), randomised(network), DPMSolverMultistepScheduler())
     PixArtAlphaPipeline(*parts).save_pretrained(folder)
     return folder

@@ -18,6 +18,8 @@ from .prompts import Encode, Encoded, Prompts, encoder
 class PixArt(Backbone):
     """A PixArt-alpha with its decoder; the null condition is the encoding of "" with its own mask."""
 
+    guidance = 3.5
+
     def __init__(
         self, source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device
     ) -> None:
@@ -28,13 +30,13 @@ class PixArt(Backbone):
         )
         config: Any = self.transformer.config
         self.shape = (config.in_channels, config.sample_size, config.sample_size)
-        self._decoder = Decoder(source, variant, device)
-        self._prompts = Prompts(self._encoder)
+        self._decoder, self._variant = Decoder(source, variant, device).recompute(), variant
+        self._prompts = Prompts(self._encoder, device, self.dtype)
         self._sized = config.sample_size == 128  # the 1024-pixel model is told its resolution
 
     def _encoder(self) -> Encode:
         """Texts as they are: the pipeline's own default cleans captions, the paper does not."""
-        pipeline = encoder(PixArtAlphaPipeline, self.name, self.dtype or torch.float32, self.device)
+        pipeline = encoder(PixArtAlphaPipeline, self.name, self._variant, self.dtype, self.device)
 
         def encode(prompts: list[str], null: bool) -> Encoded:
             embeds, mask, *_ = pipeline.encode_prompt(prompts, do_classifier_free_guidance=False)
@@ -43,7 +45,7 @@ class PixArt(Backbone):
         return encode
 
     def conditions(self, items: Sequence[str]) -> Encoded:
-        return self._prompts(items, self.device, self.dtype or torch.float32)
+        return self._prompts(items)
 
     def null(self, condition: Encoded) -> Encoded:
         return self._prompts.null(condition)

@@ -19,6 +19,8 @@ from .prompts import Encode, Encoded, Prompts, encoder
 class Sana(Backbone):
     """A SANA with its decoder; prompts follow the pipeline's instruction, the null one stands alone."""
 
+    guidance = 4.5
+
     def __init__(
         self, source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device
     ) -> None:
@@ -34,13 +36,13 @@ class Sana(Backbone):
             )
         self.shape = (config.in_channels, config.sample_size, config.sample_size)
         self._time_scale = float(config.timestep_scale)
-        self._decoder = Decoder(source, variant, device, AutoencoderDC).recompute()
-        self._prompts = Prompts(self._encoder)
+        self._decoder, self._variant = Decoder(source, variant, device, AutoencoderDC).recompute(), variant
+        self._prompts = Prompts(self._encoder, device, self.dtype)
 
     def _encoder(self) -> Encode:
         """Gemma overflows in float16."""
-        dtype = torch.bfloat16 if self.dtype == torch.float16 else self.dtype or torch.float32
-        pipeline = encoder(SanaPipeline, self.name, dtype, self.device)
+        dtype = torch.bfloat16 if self.dtype == torch.float16 else self.dtype
+        pipeline = encoder(SanaPipeline, self.name, self._variant, dtype, self.device)
         instruction = inspect.signature(SanaPipeline.__call__).parameters["complex_human_instruction"].default
 
         def encode(prompts: list[str], null: bool) -> Encoded:
@@ -54,7 +56,7 @@ class Sana(Backbone):
         return encode
 
     def conditions(self, items: Sequence[str]) -> Encoded:
-        return self._prompts(items, self.device, self.dtype or torch.float32)
+        return self._prompts(items)
 
     def null(self, condition: Encoded) -> Encoded:
         return self._prompts.null(condition)

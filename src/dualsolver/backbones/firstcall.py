@@ -1,0 +1,97 @@
+"""What a diffusers pipeline tells its network: the pipeline runs up to its first call of it, and no further."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, NamedTuple, NoReturn
+
+from torch import Tensor, nn
+
+AS_THEY_ARE = {"clean_caption": False, "use_resolution_binning": False}  # options of some: do not touch inputs
+
+
+class Call(NamedTuple):
+    """The first call: latents, what timesteps are divided by, and the other arguments by name.
+
+    Those inside a dict are named "outer.inner".
+    """
+
+    x: Tensor
+    divisor: float
+    told: dict[str, Any]
+
+
+class _Reached(Exception):
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+
+
+def first_call(pipeline: Any, network: nn.Module, prompts: list[str]) -> Call:
+    """Run a pipeline on prompts, with guidance, up to its first call of the network."""
+
+    def stop(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> NoReturn:
+        raise _Reached(signature(module.forward).bind(*given, **named).arguments)
+
+    known = signature(type(pipeline).__call__).parameters
+    options = {name: value for name, value in AS_THEY_ARE.items() if name in known}
+    handle = network.register_forward_pre_hook(stop, with_kwargs=True)
+    pipeline.set_progress_bar_config(disable=True)
+    try:
+        pipeline(prompt=prompts, guidance_scale=2.0, **options)
+    except _Reached as reached:
+        told = flat(reached.arguments)
+    except Exception as error:  # whatever a pipeline may raise
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"{type(pipeline).__name__} does not run on prompts alone: {reason}") from None
+    finally:
+        handle.remove()
+    x, time = told.pop(next(iter(signature(network.forward).parameters))), told.pop("timestep")
+    return Call(x, divisor(float(pipeline.scheduler.timesteps[0]), float(time.flatten()[0])), told)
+
+
+def divisor(timestep: float, time: float) -> float:
+    """What a pipeline divides its scheduler's timesteps by: 1, 1000 or another power of ten.
+
+    The exponent is rounded, for the network's time may have been rounded to half precision.
+
+    >>> divisor(999.0, 1.0)
+    1000.0
+    """
+    exponent = math.log10(timestep / time) if timestep * time > 0 else math.nan
+    if not abs(exponent - round(exponent if exponent == exponent else 0)) < 0.01:
+        raise ValueError(
+            f"the pipeline makes {time:g} of the timestep {timestep:g}, which is no power of ten apart: "
+            "wrap its network with ds.wrap"
+        )
+    return 10.0 ** round(exponent)
+
+
+def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Name what is inside dicts "outer.inner".
+
+    >>> flat({"a": 1, "b": {"c": 2}, "d": {}})
+    {'a': 1, 'b.c': 2, 'd': {}}
+    """
+    found = {}
+    for name, value in arguments.items():
+        inside = value.items() if isinstance(value, Mapping) else ()
+        found |= {f"{name}.{key}": x for key, x in inside} or {name: value}
+    return found
+
+
+def nested(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo `flat`.
+
+    >>> nested({"a": 1, "b.c": 2, "d": {}})
+    {'a': 1, 'b': {'c': 2}, 'd': {}}
+    """
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        outer, dot, inner = name.partition(".")
+        if dot:
+            found.setdefault(outer, {})[inner] = value
+        else:
+            found[outer] = value
+    return found
