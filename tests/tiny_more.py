@@ -127,7 +127,7 @@ def flux(folder, guidance=True):
     FluxPipeline(
         transformer=randomised(network, 0.2),
         scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
-        vae=autoencoder(shift_factor=0.1),
+        vae=autoencoder(shift_factor=0.1, mid_block_add_attention=False),
         **clip(),
         text_encoder_2=encoder,
         tokenizer_2=tokenizer,

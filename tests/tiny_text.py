@@ -54,7 +54,7 @@ def sana(folder, **network):
         max_position_embeddings=4096,
         query_pre_attn_scalar=8,
     )
-    options = {"in_channels": 4, "out_channels": 4, "sample_size": 4, "caption_channels": 16, **network}
+    options = {"in_channels": 4, "out_channels": 4, "sample_size": 16, "caption_channels": 16, **network}
     heads = {"num_cross_attention_heads": 2, "cross_attention_head_dim": 8}
     model = SanaTransformer2DModel(**TRUNK, **heads, **options)
     scheduler = DPMSolverMultistepScheduler(

@@ -1,7 +1,7 @@
 """Networks to sample from: `toy` has exact answers, the others wrap diffusers models.
 
-`dit`, `gmdit`, `pixart` and `sana` are the paper's; `pipeline` asks any other text-to-image pipeline how its
-network is called.
+`pipeline` asks any text-to-image pipeline how its network is called: PixArt and SANA, which the paper has
+beside `dit` and `gmdit`, Stable Diffusion, Flux and more.
 
 To add one: a file with a `Backbone` and its `load`, and a line in `BACKBONES`. Nothing of diffusers is
 imported before it is needed.
@@ -19,8 +19,7 @@ from ..checks import check_choice
 from ..extras import needs
 from .base import Backbone
 
-BACKBONES = ("toy", "dit", "gmdit", "pixart", "sana", "pipeline")  # modules with a `load`
-PIPELINES = {"DiTPipeline": "dit", "PixArtAlphaPipeline": "pixart", "SanaPipeline": "sana"}
+BACKBONES = ("toy", "dit", "gmdit", "pipeline")  # modules with a `load`
 
 
 def load(
@@ -52,9 +51,8 @@ def guess(source: str | Path) -> str:
     with needs("diffusers"):
         from .pretrained import read_config
     index = read_config(str(source), "")
-    name = index.get("_class_name")
-    if name in PIPELINES:
-        return PIPELINES[name]
+    if index.get("_class_name") == "DiTPipeline":
+        return "dit"
     known = "transformer" in index and "num_gaussians" in read_config(str(source), "transformer")
     return "gmdit" if known else "pipeline"  # diffusers has no class for GM-DiT, so its name may vary
 

@@ -1,4 +1,4 @@
-"""What a diffusers pipeline tells its network: the pipeline runs up to its first call of it, and no further."""
+"""What a diffusers pipeline tells its network: it runs up to its first call of it, and no further."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from torch import Tensor, nn
 
-AS_THEY_ARE = {"clean_caption": False, "use_resolution_binning": False}  # options of some: do not touch inputs
+AS_THEY_ARE = {
+    "clean_caption": False,
+    "use_resolution_binning": False,
+}  # what some do to inputs
 
 
 class Call(NamedTuple):
@@ -28,18 +31,22 @@ class _Reached(Exception):
         self.arguments = arguments
 
 
-def first_call(pipeline: Any, network: nn.Module, prompts: list[str]) -> Call:
-    """Run a pipeline on prompts, with guidance, up to its first call of the network."""
+def first_call(pipeline: Any, network: nn.Module, prompts: list[str], size: tuple[int, int]) -> Call:
+    """Run a pipeline on prompts, with guidance, up to its first call of the network.
+
+    size: height and width in latents.
+    """
 
     def stop(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> NoReturn:
         raise _Reached(signature(module.forward).bind(*given, **named).arguments)
 
     known = signature(type(pipeline).__call__).parameters
+    height, width = (side * pipeline.vae_scale_factor for side in size)
     options = {name: value for name, value in AS_THEY_ARE.items() if name in known}
     handle = network.register_forward_pre_hook(stop, with_kwargs=True)
     pipeline.set_progress_bar_config(disable=True)
     try:
-        pipeline(prompt=prompts, guidance_scale=2.0, **options)
+        pipeline(prompt=prompts, height=height, width=width, guidance_scale=2.0, **options)
     except _Reached as reached:
         told = flat(reached.arguments)
     except Exception as error:  # whatever a pipeline may raise

@@ -1,4 +1,4 @@
-"""Any other diffusers pipeline that draws images of prompts: Stable Diffusion 1.5 to 3, SDXL, Flux and more.
+"""Any diffusers pipeline that draws images of prompts: PixArt, SANA, Stable Diffusion, SDXL, Flux and more.
 
 What a network is told beside latents and time differs in every family: pooled embeddings, sizes, positions.
 None of it is repeated here: the pipeline itself runs, with its text encoders, up to its first call of the
@@ -19,10 +19,12 @@ from torch import Tensor, nn
 from ..schedule import Flow, Schedule
 from .base import Backbone
 from .firstcall import Call, first_call, nested
-from .pretrained import Decoder, component, read_config, schedule_of
-from .prompts import Encode, Encoded, Prompts, encoder
+from .pretrained import Decoder, around, component, read_config, schedule_of
+from .prompts import Encode, Encoded, Prompts
 
-PACKED = 128  # latents a side where the network's config has no size: these pipelines pack them in 2 x 2
+PACKED = (128, 128)  # latents where the network's config has no size: these pipelines pack them in 2 x 2
+DECODERS = ("AutoencoderKL", "AutoencoderDC")
+PAPER = {"PixArtAlphaPipeline": 3.5}  # guidance, where it is not that of the pipeline
 
 
 @final
@@ -45,20 +47,35 @@ class Pipeline(Backbone):
         self.told = bool(config.get("guidance_embeds"))
         self.guidance = usual_guidance(self._class, self.told)
         self._decoder = Decoder(source, variant, device, getattr(diffusers, index["vae"][1])).recompute()
+        self._check_channels()
         self._prompts = Prompts(self._encoder, device, self.dtype)
         self._variant = variant
         self._shared: dict[str, Any] = {}  # what the network is told of no image in particular
         self._input, self._divisor = next(iter(signature(self.network.forward).parameters)), 1.0
 
+    def _check_channels(self) -> None:
+        config: Any = self._decoder.vae.config
+        if len(self.shape) == 3 and self.shape[0] != config.latent_channels:
+            raise ValueError(
+                f"{self.name} does not draw from noise alone: its network has {self.shape[0]} channels, its "
+                f"decoder {config.latent_channels}"
+            )
+
     def _encoder(self) -> Encode:
-        own = {self._part: self.network, "vae": self._decoder.vae}
-        parts = {**unneeded(read_config(self.name, "")), **own}
-        pipeline = encoder(self._class, self.name, self._variant, self.dtype, self.device, parts)
+        """Load the pipeline around the network, with its text encoders."""
+        index = read_config(self.name, "")
+        gemma = str(index["text_encoder"][1]).startswith("Gemma")  # overflows in float16
+        dtype = torch.bfloat16 if gemma and self.dtype == torch.float16 else self.dtype
+        parts = {**unneeded(index), self._part: self.network, "vae": self._decoder.vae}
+        pipeline = around(self._class, self.name, self._variant, dtype=dtype, **parts).to(self.device)
+        size = self.shape[1:] if len(self.shape) == 3 else PACKED
 
         def encode(prompts: list[str], null: bool) -> Encoded:
             if not null:
-                return self._own(first_call(pipeline, self.network, prompts), len(prompts), -1)
-            call = first_call(pipeline, self.network, [*prompts, *prompts])  # 2 x the batch shows what it is
+                return self._own(first_call(pipeline, self.network, prompts, size), len(prompts), -1)
+            call = first_call(
+                pipeline, self.network, [*prompts, *prompts], size
+            )  # two show what is batch first
             self._keep(call)
             return self._own(call, 2, 0)
 
@@ -71,6 +88,10 @@ class Pipeline(Backbone):
                 f"{self._class.__name__} has latents of shape {tuple(call.x.shape[1:])}, not {self.shape}: "
                 "ds.wrap takes its network"
             )
+        if self.told and "guidance" not in call.told:
+            raise ValueError(
+                f"the network of {self.name} is told its guidance, which {self._class.__name__} does not do"
+            )
         self._shared = {
             name: value
             for name, value in call.told.items()
@@ -82,9 +103,7 @@ class Pipeline(Backbone):
         """What belongs to each prompt; where guidance doubled the batch, the null prompts come first."""
         doubled = len(call.x) // count
         return {
-            name: value.chunk(doubled)[half]
-            for name, value in call.told.items()
-            if name not in self._shared
+            name: value.chunk(doubled)[half] for name, value in call.told.items() if name not in self._shared
         }
 
     def conditions(self, items: Sequence[str]) -> Encoded:
@@ -100,7 +119,7 @@ class Pipeline(Backbone):
 
     def decode(self, latents: Tensor, clamp: bool = True) -> Tensor:
         if latents.ndim == 3:
-            latents = self._class._unpack_latents(latents, PACKED, PACKED, 1)
+            latents = self._class._unpack_latents(latents, *PACKED, 1)
         return self._decoder(latents, clamp)
 
 
@@ -114,7 +133,8 @@ def pipeline_class(source: str, index: Mapping[str, Any]) -> tuple[Any, str]:
         "diffusers has no such class": found is None,
         "it is not called with prompts and a guidance scale": not {"prompt", "guidance_scale"} <= set(known),
         "it starts from an image": "image" in known,
-        "it needs one unet or transformer, and a vae": len(parts) != 1 or "vae" not in index,
+        "it has no unet or transformer": len(parts) != 1,
+        f"its decoder is none of {', '.join(DECODERS)}": index.get("vae", [None, None])[1] not in DECODERS,
     }
     for reason, wrong in reasons.items():
         if wrong:
@@ -133,7 +153,7 @@ def latent_shape(config: Mapping[str, Any]) -> tuple[int, ...]:
     """The shape of one latent as the network sees it, packed latents being rows of tokens."""
     channels, side = config["in_channels"], config.get("sample_size")
     if side is None:
-        return ((PACKED // 2) ** 2, channels)
+        return (math.prod(PACKED) // 4, channels)
     return (channels, side, side) if isinstance(side, int) else (channels, *side)
 
 
@@ -158,9 +178,10 @@ def shifted(schedule: Schedule, config: Mapping[str, Any], length: int) -> Sched
 
 
 def usual_guidance(pipeline: Any, told: bool) -> float:
-    """The guidance scale that a pipeline has by default: that of its two calls, unless its network is told."""
+    """The scale of the paper, or a pipeline's default: what its network is told, or that of two calls."""
     known = signature(pipeline.__call__).parameters
-    return float(known["guidance_scale" if told or "true_cfg_scale" not in known else "true_cfg_scale"].default)
+    name = "true_cfg_scale" if "true_cfg_scale" in known and not told else "guidance_scale"
+    return PAPER.get(pipeline.__name__, float(known[name].default))
 
 
 def load(source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device) -> Pipeline:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
-
-from .pretrained import PICKLE
 
 Encoded = dict[str, Tensor]  # what the network is told of prompts, batch first
 Encode = Callable[[list[str], bool], Encoded]  # (prompts, whether they are the null prompt)
 
 BATCH = 16
-NOTHING_ELSE = {"transformer": None, "vae": None, "scheduler": None}
 
 
 class Prompts:
@@ -44,7 +40,7 @@ class Prompts:
         """Stack encodings on the device, numbers in the network's dtype and masks in their own."""
         known = [self._known[prompt] for prompt in prompts]
         if len({each[name].shape for each in known for name in known[0]}) > len(known[0]):
-            raise ValueError("prompts of different lengths are encoded differently long: ds.wrap takes the network")
+            raise ValueError("these prompts have encodings of different lengths: use ds.wrap")
         found = {name: torch.stack([each[name] for each in known]).to(self._device) for name in known[0]}
         return {name: x.to(self._dtype) if x.is_floating_point() else x for name, x in found.items()}
 
@@ -66,20 +62,3 @@ def _batches(prompts: list[str | None]) -> Iterator[list[str | None]]:
     others = [p for p in prompts if p is not None]
     for first in range(0, len(others), BATCH):
         yield list(others[first : first + BATCH])
-
-
-def encoder(
-    pipeline: Any,
-    source: str,
-    variant: str | None,
-    dtype: torch.dtype,
-    device: torch.device,
-    parts: Mapping[str, Any] = NOTHING_ELSE,
-) -> Any:
-    """Load a pipeline for its text encoders; `parts` are its other parts, None for what is not needed."""
-    found = {"variant": variant if variant != PICKLE else None, "dtype": dtype}
-    try:
-        return pipeline.from_pretrained(source, **parts, **found).to(device)
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(f"cannot load the text encoder of {source}: {reason}") from None
