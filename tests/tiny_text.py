@@ -60,7 +60,7 @@ def sana(folder, **network):
     scheduler = DPMSolverMultistepScheduler(
         prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=3.0
     )
-    parts = (tokenizer, randomised(Gemma2Model(config)), compressor(), randomised(model), scheduler)
+    parts = (tokenizer, randomised(Gemma2Model(config)), compressor(), randomised(model, 0.2), scheduler)
     SanaPipeline(*parts).save_pretrained(folder)
     return folder
 

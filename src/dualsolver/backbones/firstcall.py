@@ -55,24 +55,23 @@ def first_call(pipeline: Any, network: nn.Module, prompts: list[str], size: tupl
     finally:
         handle.remove()
     x, time = told.pop(next(iter(signature(network.forward).parameters))), told.pop("timestep")
+    if not isinstance(x, Tensor) or any(isinstance(value, list) for value in told.values()):
+        raise ValueError(f"{type(pipeline).__name__} gives its network lists: ds.wrap takes it")
     return Call(x, divisor(float(pipeline.scheduler.timesteps[0]), float(time.flatten()[0])), told)
 
 
 def divisor(timestep: float, time: float) -> float:
-    """What a pipeline divides its scheduler's timesteps by: 1, 1000 or another power of ten.
-
-    The exponent is rounded, for the network's time may have been rounded to half precision.
+    """What a pipeline divides its scheduler's timesteps by: 1 or 1000, seen through half precision's rounding.
 
     >>> divisor(999.0, 1.0)
     1000.0
     """
-    exponent = math.log10(timestep / time) if timestep * time > 0 else math.nan
-    if not abs(exponent - round(exponent if exponent == exponent else 0)) < 0.01:
-        raise ValueError(
-            f"the pipeline makes {time:g} of the timestep {timestep:g}, which is no power of ten apart: "
-            "wrap its network with ds.wrap"
-        )
-    return 10.0 ** round(exponent)
+    for found in (1.0, 1000.0):
+        if math.isclose(timestep, found * time, rel_tol=0.01):
+            return found
+    raise ValueError(
+        f"the pipeline makes {time:g} of the timestep {timestep:g}: wrap its network with ds.wrap"
+    )
 
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
     >>> flat({"a": 1, "b": {"c": 2}, "d": {}})
     {'a': 1, 'b.c': 2, 'd': {}}
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in arguments.items():
         inside = value.items() if isinstance(value, Mapping) else ()
         found |= {f"{name}.{key}": x for key, x in inside} or {name: value}

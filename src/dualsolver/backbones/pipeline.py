@@ -7,8 +7,7 @@ network, and what it passes there is the condition.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from typing import Any, final
 
@@ -16,15 +15,20 @@ import diffusers
 import torch
 from torch import Tensor, nn
 
-from ..schedule import Flow, Schedule
 from .base import Backbone
+from .configs import (
+    PACKED,
+    check_drawable,
+    latent_shape,
+    pipeline_class,
+    shifted,
+    tokens,
+    unneeded,
+    usual_guidance,
+)
 from .firstcall import Call, first_call, nested
 from .pretrained import Decoder, around, component, read_config, schedule_of
 from .prompts import Encode, Encoded, Prompts
-
-PACKED = (128, 128)  # latents where the network's config has no size: these pipelines pack them in 2 x 2
-DECODERS = ("AutoencoderKL", "AutoencoderDC")
-PAPER = {"PixArtAlphaPipeline": 3.5}  # guidance, where it is not that of the pipeline
 
 
 @final
@@ -47,24 +51,16 @@ class Pipeline(Backbone):
         self.told = bool(config.get("guidance_embeds"))
         self.guidance = usual_guidance(self._class, self.told)
         self._decoder = Decoder(source, variant, device, getattr(diffusers, index["vae"][1])).recompute()
-        self._check_channels()
+        check_drawable(source, config, self._decoder.config)
         self._prompts = Prompts(self._encoder, device, self.dtype)
         self._variant = variant
         self._shared: dict[str, Any] = {}  # what the network is told of no image in particular
         self._input, self._divisor = next(iter(signature(self.network.forward).parameters)), 1.0
 
-    def _check_channels(self) -> None:
-        config: Any = self._decoder.vae.config
-        if len(self.shape) == 3 and self.shape[0] != config.latent_channels:
-            raise ValueError(
-                f"{self.name} does not draw from noise alone: its network has {self.shape[0]} channels, its "
-                f"decoder {config.latent_channels}"
-            )
-
     def _encoder(self) -> Encode:
         """Load the pipeline around the network, with its text encoders."""
         index = read_config(self.name, "")
-        gemma = str(index["text_encoder"][1]).startswith("Gemma")  # overflows in float16
+        gemma = "Gemma" in str(index.get("text_encoder"))  # overflows in float16
         dtype = torch.bfloat16 if gemma and self.dtype == torch.float16 else self.dtype
         parts = {**unneeded(index), self._part: self.network, "vae": self._decoder.vae}
         pipeline = around(self._class, self.name, self._variant, dtype=dtype, **parts).to(self.device)
@@ -73,10 +69,8 @@ class Pipeline(Backbone):
         def encode(prompts: list[str], null: bool) -> Encoded:
             if not null:
                 return self._own(first_call(pipeline, self.network, prompts, size), len(prompts), -1)
-            call = first_call(
-                pipeline, self.network, [*prompts, *prompts], size
-            )  # two show what is batch first
-            self._keep(call)
+            call = first_call(pipeline, self.network, [*prompts, *prompts], size)
+            self._keep(call)  # of two: one would not show what is batch first
             return self._own(call, 2, 0)
 
         return encode
@@ -121,67 +115,6 @@ class Pipeline(Backbone):
         if latents.ndim == 3:
             latents = self._class._unpack_latents(latents, *PACKED, 1)
         return self._decoder(latents, clamp)
-
-
-def pipeline_class(source: str, index: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the class of a pipeline, and whether its network is the unet or the transformer."""
-    name = str(index.get("_class_name"))
-    found = getattr(diffusers, name, None)
-    known = signature(found.__call__).parameters if found else {}
-    parts = [part for part in ("unet", "transformer") if index.get(part, [None])[0]]
-    reasons = {
-        "diffusers has no such class": found is None,
-        "it is not called with prompts and a guidance scale": not {"prompt", "guidance_scale"} <= set(known),
-        "it starts from an image": "image" in known,
-        "it has no unet or transformer": len(parts) != 1,
-        f"its decoder is none of {', '.join(DECODERS)}": index.get("vae", [None, None])[1] not in DECODERS,
-    }
-    for reason, wrong in reasons.items():
-        if wrong:
-            raise ValueError(f"{source} is a {name}, which no backbone here wraps ({reason}): use ds.wrap")
-    return found, parts[0]
-
-
-def unneeded(index: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a pipeline that a prompt does not go through, left out."""
-    needed = ("text_encoder", "tokenizer", "scheduler")
-    parts = {k: None for k, v in index.items() if isinstance(v, list) and not k.startswith(needed)}
-    return parts | {name: False for name in index if name == "requires_safety_checker"}
-
-
-def latent_shape(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one latent as the network sees it, packed latents being rows of tokens."""
-    channels, side = config["in_channels"], config.get("sample_size")
-    if side is None:
-        return (math.prod(PACKED) // 4, channels)
-    return (channels, side, side) if isinstance(side, int) else (channels, *side)
-
-
-def tokens(shape: tuple[int, ...], config: Mapping[str, Any]) -> int:
-    """How many tokens a latent makes."""
-    return shape[0] if len(shape) == 2 else math.prod(shape[1:]) // config.get("patch_size", 1) ** 2
-
-
-def shifted(schedule: Schedule, config: Mapping[str, Any], length: int) -> Schedule:
-    """Shift a flow's grid by the length of its sequence, where its scheduler does so.
-
-    >>> shifted(Flow(), {"use_dynamic_shifting": True}, 4096).shift == math.exp(1.15)
-    True
-    """
-    if not (isinstance(schedule, Flow) and config.get("use_dynamic_shifting")):
-        return schedule
-    first, last = config.get("base_image_seq_len", 256), config.get("max_image_seq_len", 4096)
-    low, high = config.get("base_shift", 0.5), config.get("max_shift", 1.15)
-    mu = low + (high - low) * (length - first) / (last - first)
-    linear = config.get("time_shift_type") == "linear"
-    return Flow(mu if linear else math.exp(mu), schedule.time_scale)
-
-
-def usual_guidance(pipeline: Any, told: bool) -> float:
-    """The scale of the paper, or a pipeline's default: what its network is told, or that of two calls."""
-    known = signature(pipeline.__call__).parameters
-    name = "true_cfg_scale" if "true_cfg_scale" in known and not told else "guidance_scale"
-    return PAPER.get(pipeline.__name__, float(known[name].default))
 
 
 def load(source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device) -> Pipeline:

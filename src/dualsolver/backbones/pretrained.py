@@ -91,9 +91,7 @@ def loaded(source: str, part: str, read: Any) -> Any:
     try:
         return read()
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        where = (
-            f"no folder {source}, and the hub gives none (offline?): " if not Path(source).exists() else ""
-        )
+        where = "" if Path(source).exists() else f"no folder {source}, and the hub gives none (offline?): "
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"cannot load {part or 'the index'} of {source}: {where}{reason}") from None
 
@@ -150,11 +148,12 @@ class Decoder:
         self, source: str, variant: str | None, device: torch.device, kind: Any = AutoencoderKL
     ) -> None:
         self.vae: nn.Module = component(kind, source, "vae", variant, torch.float32, device)
+        self.config: Any = self.vae.config  # defaults included, which the JSON may lack
 
     def __call__(self, latents: Tensor, clamp: bool) -> Tensor:
         """latents: (B, C, H, W) -> (B, channels, height, width)."""
-        config: Any = self.vae.config  # defaults included, which the JSON may lack
-        shifted = latents.float() / config.scaling_factor + (config.get("shift_factor") or 0.0)
+        shift = self.config.get("shift_factor") or 0.0
+        shifted = latents.float() / self.config.scaling_factor + shift
         images: Tensor = self.vae.decode(shifted).sample / 2 + 0.5  # type: ignore[operator]
         return images.clamp(0, 1) if clamp else images
 

@@ -39,8 +39,6 @@ class Prompts:
     def _together(self, prompts: Sequence[str | None]) -> Encoded:
         """Stack encodings on the device, numbers in the network's dtype and masks in their own."""
         known = [self._known[prompt] for prompt in prompts]
-        if len({each[name].shape for each in known for name in known[0]}) > len(known[0]):
-            raise ValueError("these prompts have encodings of different lengths: use ds.wrap")
         found = {name: torch.stack([each[name] for each in known]).to(self._device) for name in known[0]}
         return {name: x.to(self._dtype) if x.is_floating_point() else x for name, x in found.items()}
 
@@ -53,6 +51,8 @@ class Prompts:
                 found = encode([p or "" for p in batch], batch[0] is None)
             for i, prompt in enumerate(batch):
                 self._known[prompt] = {name: x[i].cpu().clone() for name, x in found.items()}
+        if len({tuple(x.shape for x in known.values()) for known in self._known.values()}) > 1:
+            raise ValueError("encodings are as long as their prompts here, so none go together: use ds.wrap")
 
 
 def _batches(prompts: list[str | None]) -> Iterator[list[str | None]]:
