@@ -194,7 +194,7 @@ def test_encodings_of_different_lengths_are_refused():
     ("index", "words"),
     [
         ({"_class_name": "StableNonsensePipeline"}, "diffusers has no such class"),
-        ({"_class_name": "DDPMPipeline"}, "it is not called with prompts and a guidance scale"),
+        ({"_class_name": "DDPMPipeline"}, "it is not called with prompts, a size and guidance"),
         ({"_class_name": "StableDiffusionInpaintPipeline"}, "it starts from an image"),
         ({"unet": [None, None]}, "it has no unet or transformer"),
         ({"vae": ["diffusers", "AutoencoderTiny"]}, "its decoder is none of AutoencoderKL, AutoencoderDC"),

@@ -13,6 +13,7 @@ from ..schedule import Flow, Schedule
 
 PACKED = (128, 128)  # latents where the network's config has no size: these pipelines pack them in 2 x 2
 DECODERS = ("AutoencoderKL", "AutoencoderDC")
+CALLED = ("prompt", "height", "width", "guidance_scale")
 PAPER = {"PixArtAlphaPipeline": 3.5}  # guidance, where it is not that of the pipeline
 
 
@@ -24,7 +25,7 @@ def pipeline_class(source: str, index: Mapping[str, Any]) -> tuple[Any, str]:
     parts = [part for part in ("unet", "transformer") if index.get(part, [None])[0]]
     reasons = {
         "diffusers has no such class": found is None,
-        "it is not called with prompts and a guidance scale": not {"prompt", "guidance_scale"} <= set(known),
+        "it is not called with prompts, a size and guidance": not set(CALLED) <= set(known),
         "it starts from an image": "image" in known,
         "it has no unet or transformer": len(parts) != 1,
         f"its decoder is none of {', '.join(DECODERS)}": index.get("vae", [None, None])[1] not in DECODERS,

@@ -9,10 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from torch import Tensor, nn
 
-AS_THEY_ARE = {
-    "clean_caption": False,
-    "use_resolution_binning": False,
-}  # what some do to inputs
+AS_GIVEN = {"clean_caption": False, "use_resolution_binning": False}  # what some do to prompts and sizes
 
 
 class Call(NamedTuple):
@@ -42,7 +39,7 @@ def first_call(pipeline: Any, network: nn.Module, prompts: list[str], size: tupl
 
     known = signature(type(pipeline).__call__).parameters
     height, width = (side * pipeline.vae_scale_factor for side in size)
-    options = {name: value for name, value in AS_THEY_ARE.items() if name in known}
+    options = {name: value for name, value in AS_GIVEN.items() if name in known}
     handle = network.register_forward_pre_hook(stop, with_kwargs=True)
     pipeline.set_progress_bar_config(disable=True)
     try:
@@ -54,14 +51,15 @@ def first_call(pipeline: Any, network: nn.Module, prompts: list[str], size: tupl
         raise ValueError(f"{type(pipeline).__name__} does not run on prompts alone: {reason}") from None
     finally:
         handle.remove()
-    x, time = told.pop(next(iter(signature(network.forward).parameters))), told.pop("timestep")
-    if not isinstance(x, Tensor) or any(isinstance(value, list) for value in told.values()):
-        raise ValueError(f"{type(pipeline).__name__} gives its network lists: ds.wrap takes it")
+    first = next(iter(signature(network.forward).parameters))
+    x, time = told.pop(first), told.pop("timestep", None)
+    if not (isinstance(x, Tensor) and isinstance(time, Tensor)) or list in map(type, told.values()):
+        raise ValueError(f"{type(pipeline).__name__} gives its network no tensors of a batch: use ds.wrap")
     return Call(x, divisor(float(pipeline.scheduler.timesteps[0]), float(time.flatten()[0])), told)
 
 
 def divisor(timestep: float, time: float) -> float:
-    """What a pipeline divides its scheduler's timesteps by: 1 or 1000, seen through half precision's rounding.
+    """What a pipeline divides its scheduler's timesteps by: 1 or 1000, whatever half precision rounds.
 
     >>> divisor(999.0, 1.0)
     1000.0
@@ -69,9 +67,7 @@ def divisor(timestep: float, time: float) -> float:
     for found in (1.0, 1000.0):
         if math.isclose(timestep, found * time, rel_tol=0.01):
             return found
-    raise ValueError(
-        f"the pipeline makes {time:g} of the timestep {timestep:g}: wrap its network with ds.wrap"
-    )
+    raise ValueError(f"the pipeline makes {time:g} of the timestep {timestep:g}: use ds.wrap")
 
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
