@@ -104,7 +104,9 @@ def test_one_line_in_a_pipeline_is_sample(kind, name, folders):
 def test_prompts_matter_and_their_encoders_are_dropped(kind, folders, monkeypatch):
     backbone = load(folders[kind])
     assert guess(folders[kind]) == "pipeline"
+    before = torch.get_rng_state()
     condition = backbone.conditions(PROMPTS)
+    assert torch.equal(torch.get_rng_state(), before)
     x, t = noise_for(backbone), torch.tensor(0.6)
     one, two = (backbone.predict(condition, g)(x, t).data for g in (1.0, 3.0))
     assert relative(one, two) > 1e-3
@@ -222,7 +224,7 @@ def test_mistakes_are_one_line(folders, tmp_path, monkeypatch):
         "its network has 9 channels, its decoder 4": lambda: load(inpainting),
         "is distilled for few steps": lambda: load(tiny_more.stable(tmp_path / "lcm", time_cond_proj_dim=8)),
         "cannot load text encoders of": lambda: load(bare).conditions(PROMPTS),
-        "told its guidance, which SanaPipeline does not do": lambda: load(
+        "and SanaPipeline disagree on whether its network is told its guidance": lambda: load(
             tiny_text.sana(tmp_path / "sprint", guidance_embeds=True)
         ).conditions(PROMPTS),
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any, NamedTuple, NoReturn
 
+import torch
 from torch import Tensor, nn
 
 AS_GIVEN = {"clean_caption": False, "use_resolution_binning": False}  # what some do to prompts and sizes
@@ -39,11 +40,12 @@ def first_call(pipeline: Any, network: nn.Module, prompts: list[str], size: tupl
 
     known = signature(type(pipeline).__call__).parameters
     height, width = (side * pipeline.vae_scale_factor for side in size)
-    options = {name: value for name, value in AS_GIVEN.items() if name in known}
+    options: dict[str, Any] = {name: value for name, value in AS_GIVEN.items() if name in known}
+    options |= {"height": height, "width": width, "generator": torch.Generator()}  # not the global one
     handle = network.register_forward_pre_hook(stop, with_kwargs=True)
     pipeline.set_progress_bar_config(disable=True)
     try:
-        pipeline(prompt=prompts, height=height, width=width, guidance_scale=2.0, **options)
+        pipeline(prompt=prompts, guidance_scale=2.0, **options)
     except _Reached as reached:
         told = flat(reached.arguments)
     except Exception as error:  # whatever a pipeline may raise

@@ -82,9 +82,10 @@ class Pipeline(Backbone):
                 f"{self._class.__name__} has latents of shape {tuple(call.x.shape[1:])}, not {self.shape}: "
                 "ds.wrap takes its network"
             )
-        if self.told and "guidance" not in call.told:
+        if self.told != isinstance(call.told.get("guidance"), Tensor):
             raise ValueError(
-                f"the network of {self.name} is told its guidance, which {self._class.__name__} does not do"
+                f"the config of {self.name} and {self._class.__name__} disagree on whether its network is "
+                "told its guidance (is it a distilled one?): use ds.wrap"
             )
         self._shared = {
             name: value
