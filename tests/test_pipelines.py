@@ -14,6 +14,7 @@ import tiny_more
 import tiny_text
 from conftest import drawn, relative
 from dualsolver.backbones import guess, load
+from dualsolver.backbones.configs import latent_shape
 from dualsolver.backbones.prompts import Prompts
 from dualsolver.cli import main
 from dualsolver.diffusers import DualSolverScheduler
@@ -286,6 +287,11 @@ FULL = {  # kind: config, millions of parameters, shapes of what it is told
             "added_cond_kwargs.time_ids": (6,),
         },
     ),
+    "flux": (
+        {"guidance_embeds": True},
+        11901.4,
+        {"encoder_hidden_states": (512, 4096), "pooled_projections": (768,), "guidance": ()},
+    ),
     "sd3": (THREE, 2028.3, {"encoder_hidden_states": (333, 4096), "pooled_projections": (2048,)}),
 }
 
@@ -299,8 +305,10 @@ def test_networks_of_full_size_go_through_the_same_lines(kind, folders):
         network = type(getattr(backbone, name))(**config).eval()
         condition = {key: torch.empty(2, *shape) for key, shape in told.items()}
         condition = condition or torch.empty(2, dtype=torch.long)
-        x = torch.empty(2, network.config.in_channels, *[network.config.sample_size] * 2)
+        x = torch.empty(2, *latent_shape(network.config))
         assert sum(p.numel() for p in network.parameters()) / 1e6 == pytest.approx(millions, abs=0.06)
+        if kind == "flux":
+            condition |= {"img_ids": torch.empty(SIDE**2 // 4, 3), "txt_ids": torch.empty(512, 3)}
         setattr(backbone, name, network)
         backbone.shape = x.shape[1:]
         assert backbone.model(x, torch.empty(2), condition).shape == x.shape
