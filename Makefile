@@ -11,7 +11,7 @@ BIN := .venv/bin
 	@$(BIN)/uv pip install --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: .venv/ready  ## sample the toy and fashion-dit with every solver: tables of errors and distances, pictures
+demo: .venv/ready  ## every solver on a known answer; then learn four steps for fashion-dit: tables, pictures
 	@$(BIN)/python scripts/demo.py
 	@$(BIN)/python scripts/demo_fashion.py
 
