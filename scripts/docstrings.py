@@ -8,7 +8,7 @@ from typing import Any
 from griffe import Docstring, Extension, Object
 
 EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
-ARGUMENT = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
+ARGUMENT = re.compile(r"(?:^|;\s+)(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
 class Plain(Extension):
@@ -21,12 +21,12 @@ class Plain(Extension):
 
 
 def markdown(text: str) -> str:
-    """Turn the text of a docstring into Markdown."""
-    text = EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
-    return "\n\n".join(map(_listed, text.split("\n\n")))
+    """Turn the text of a docstring into Markdown; its first paragraph explains no arguments."""
+    first, *others = EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text).split("\n\n")
+    return "\n\n".join([first, *map(_listed, others)])
 
 
 def _listed(paragraph: str) -> str:
-    if paragraph.startswith(("```", "    ")):
+    if not ARGUMENT.match(paragraph):
         return paragraph
     return ARGUMENT.sub(r"\n- `\1`: ", paragraph)
