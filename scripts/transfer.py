@@ -83,7 +83,8 @@ def learned(target: Target, chosen: argparse.Namespace, seed: int = 0) -> Path:
     fresh, start = not folder.exists(), time.monotonic()
     words = ["--backbone", target.backbone, "--guidance", str(target.guidance), "--classifier", CLASSIFIER]
     words += ["--steps", chosen.steps] if chosen.steps else []
-    call("learn", *words, "--nfe", *NFES, "--seed", str(seed), "--out", str(folder))
+    words += ["--nfe", *NFES, "--seed", str(seed), "--threads", chosen.threads]
+    call("learn", *words, "--out", str(folder))
     if fresh:
         write_whole(folder / "seconds", f"{time.monotonic() - start:.0f}")
     return folder
@@ -93,7 +94,8 @@ def measured(target: Target, solver: str, chosen: argparse.Namespace) -> dict[st
     """NFE -> (Frechet distance, standard error) of a solver on a target, by the command."""
     out = RUNS / "measured" / f"{Path(target.backbone).name}-{target.guidance}"
     words = ["--backbone", target.backbone, "--guidance", str(target.guidance), "--network", target.network]
-    call("evaluate", *words, "--solver", solver, "--nfe", *NFES, "--count", chosen.count, "--out", str(out))
+    words += ["--solver", solver, "--nfe", *NFES, "--count", chosen.count, "--threads", chosen.threads]
+    call("evaluate", *words, "--out", str(out))
     found = {}
     for nfe in NFES:
         figures = json.loads((out / f"{Path(solver).name}-{nfe}" / "result.json").read_text())["figures"]
@@ -141,6 +143,7 @@ def main() -> None:
     parser.add_argument("--count", default="10000", help="images of each figure (10000)")
     parser.add_argument("--tuning", type=int, default=2000, help="steps of the fine-tune (2000)")
     parser.add_argument("--steps", help="of learning (those of the fast preset)")
+    parser.add_argument("--threads", default="2", help="of torch (2)")
     parser.add_argument("--out", type=Path, default=Path("docs/measured/transfer.json"))
     chosen = parser.parse_args()
     write_whole(chosen.out, json.dumps(experiment(chosen), indent=1) + "\n")

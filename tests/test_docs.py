@@ -9,7 +9,6 @@ import pytest
 
 import dualsolver as ds
 from dualsolver.cli import main
-from dualsolver.zoo.entries import ENTRIES
 
 ROOT = Path(__file__).parent.parent
 READMES = sorted(ROOT.glob("README*.md"))
@@ -23,33 +22,33 @@ CHEAP = {
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_and_commands_run(page, tmp_path, monkeypatch):
+def test_examples_and_commands_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall(page.read_text())
-    check_models_are_there(blocks)
     schedule = ds.VP.linear()
     ds.save([ds.DualSolver(3), ds.DualSolver(5)], "runs/learned", schedule=schedule, prediction="noise")
+    try:
+        run(page, capsys)
+    except ValueError as error:
+        if "is not trained yet" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+def run(page, capsys):
     scope = {}
-    for language, block in blocks:
+    for language, block in BLOCK.findall(page.read_text()):
         if language == "python":
             exec(block, scope)
         for line in [] if language else block.replace("\\\n", " ").splitlines():
-            check_command(line.partition("#")[0].strip())
+            check_command(line.partition("#")[0].strip(), capsys)
 
 
-def check_models_are_there(blocks):
-    text = " ".join(block for _, block in blocks)
-    for name in ENTRIES:
-        if re.search(rf"(?<![\w-]){name}(?![\w-])", text) and name not in ds.zoo.names():
-            pytest.skip(f"{name} is not trained yet")
-
-
-def check_command(line):
+def check_command(line, capsys):
     """Run a command of ours, with less work; of others, see that what they name is there."""
     if line.startswith("dual-solver "):
         name = next((name for name in CHEAP if line.startswith(f"dual-solver {name} ")), None)
-        words = shlex.split(f"{line} {CHEAP.get(name, '')}")[1:]
-        assert succeeds(words), line
+        if not succeeds(shlex.split(f"{line} {CHEAP.get(name, '')}")[1:]):
+            raise ValueError(f"{line}: {capsys.readouterr().err}")
     elif line.startswith("make "):
         assert re.search(rf"^{line.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
     elif line.startswith("python "):
