@@ -97,10 +97,12 @@ def measured(target: Target, solver: str, chosen: argparse.Namespace) -> dict[st
     words += ["--solver", solver, "--nfe", *NFES, "--count", chosen.count, "--threads", chosen.threads]
     call("evaluate", *words, "--out", str(out))
     found = {}
-    for nfe in NFES:
-        figures = json.loads((out / f"{Path(solver).name}-{nfe}" / "result.json").read_text())["figures"]
-        found[nfe] = next(value for name, value in figures.items() if name.startswith("frechet"))
-    return found
+    for path in out.rglob("result.json"):
+        result = json.loads(path.read_text())
+        if (result["solver"], result["count"]) == (Path(solver).name, int(chosen.count)):
+            figures = result["figures"]
+            found[str(result["nfe"])] = next(figures[name] for name in figures if name.startswith("frechet"))
+    return {nfe: found[nfe] for nfe in NFES}
 
 
 def call(*words: str) -> None:
@@ -115,7 +117,7 @@ def row(target: Target, home: Path, chosen: argparse.Namespace) -> dict[str, Any
     solvers = {**{title: name for name, title in FIXED.items()}, "learned at home": str(home)}
     solvers["learned there"] = str(home if target == HOME else learned(target, chosen))
     figures = {title: measured(target, solver, chosen) for title, solver in solvers.items()}
-    return {"model": target.name, "guidance": target.guidance, "figures": figures}
+    return {"model": f"{target.name} at {target.guidance}", "guidance": target.guidance, "figures": figures}
 
 
 def experiment(chosen: argparse.Namespace) -> dict[str, Any]:

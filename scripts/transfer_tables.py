@@ -19,8 +19,8 @@ through the classifier `{home[2]}`. By `python scripts/transfer.py`.
 
 {guidance}
 
-**Other models.** The fine-tune saw {tuning:,} more batches, of mirrored pictures. The sibling has another
-schedule, another kind of prediction and other weights.
+**Other models**, each at its guidance scale. The fine-tune saw {tuning:,} more batches, of mirrored pictures.
+The sibling has another schedule, another kind of prediction and other weights.
 
 {models}
 
