@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dualsolver as ds
+from dualsolver.backbones import BACKBONES
 from dualsolver.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -72,6 +73,11 @@ def test_the_table_of_solvers_is_the_registry():
     text = (ROOT / "docs/solvers.md").read_text()
     named = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE))
     assert named == {name: kind.__name__ for name, kind in ds.SOLVERS.items()}
+
+
+def test_the_table_of_backbones_is_the_registry():
+    named = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/models.md").read_text(), re.MULTILINE)
+    assert set(named) == set(BACKBONES)
 
 
 def test_measured_tables_are_those_of_the_measurements():
