@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
 import torch
 
 from ..checks import whole
-from . import evaluate, learn, show, zoo
+from . import evaluate, learn, sample, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,10 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dual-solver", description="Few-step sampling, learned")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     learn.add(commands)
+    sample.add(commands)
     show.add(commands)
     evaluate.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
+    chosen.command = shlex.join(["dual-solver", *(sys.argv[1:] if arguments is None else arguments)])
     try:
         torch.set_num_threads(whole("--threads", chosen.threads))
         chosen.run(chosen)
