@@ -67,7 +67,7 @@ class RandomDiT(Backbone):
         return latents[:, :3] if self.vae is None else self.vae.decode(latents.float() / 0.18215).sample
 
 
-def classifier(size: str) -> nn.Module:
+def classifier(size: str) -> Any:
     """What the images are judged by."""
     if size == "S":
         return nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 1000)).requires_grad_(False)
