@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,12 +90,15 @@ def title(metric: str) -> str:
 
 
 def shown(value: float, error: float | None = None) -> str:
-    """Four digits of a figure, and its standard error.
+    """A figure and its standard error, both to the error's second digit; four digits if there is none.
 
     >>> shown(12.3456, 0.0712), shown(0.5)
-    ('12.35 ± 0.071', '0.5')
+    ('12.346 ± 0.071', '0.5')
     """
-    return f"{value:.4g}" + ("" if error is None else f" ± {error:.2g}")
+    if not error:
+        return f"{value:.4g}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{places}f} ± {error:.{places}f}"
 
 
 def to_csv(found: Comparison) -> str:

@@ -51,7 +51,9 @@ def _data(found: Comparison, cells: Sequence[Cell], show: int) -> dict[str, Any]
         "nfes": found.nfes,
         "metrics": [{"key": m, "title": heading(m), "better": better(m)} for m in found.metrics],
         "labels": [str(label) for label in labels],
-        "solvers": [_solver(name, [c for c in cells if c.name == name], found, show) for name in found.solvers],
+        "solvers": [
+            _solver(name, [c for c in cells if c.name == name], found, show) for name in found.solvers
+        ],
     }
 
 

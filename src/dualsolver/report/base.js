@@ -10,7 +10,13 @@ const shownSolvers = () => data.solvers.filter((solver) => chosen.solvers.has(so
 const figure = (solver, nfe, metric = chosen.metric) => solver.cells[nfe]?.figures[metric];
 const metric = () => data.metrics.find((one) => one.key === chosen.metric);
 const digits = (x) => (x === 0 ? "0" : String(Number(x.toPrecision(4))));
-const errorOf = (figure) => (figure[1] === null ? "" : "± " + Number(figure[1].toPrecision(2)));
+
+// A figure and its standard error as text, both to the error's second digit.
+function rounded([value, error]) {
+  if (!error) return [digits(value), ""];
+  const places = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(error))));
+  return [value.toFixed(places), "± " + error.toFixed(places)];
+}
 
 // An element with attributes and children: text is always text, never markup.
 function make(name, attributes = {}, ...children) {

@@ -7,7 +7,7 @@ function choose(change) {
   byId("nfe-now").textContent = chosen.nfe;
   [...byId("nfe-ticks").children].forEach((tick, i) => tick.classList.toggle("now", data.nfes[i] === chosen.nfe));
   for (const draw of [drawSamples, drawChart, drawTable, drawParameters]) draw();
-  const said = shownSolvers().map((solver) => `${solver.name} ${figure(solver, chosen.nfe) ? digits(figure(solver, chosen.nfe)[0]) : "none"}`);
+  const said = shownSolvers().map((solver) => `${solver.name} ${figure(solver, chosen.nfe) ? rounded(figure(solver, chosen.nfe)).join(" ") : "none"}`);
   byId("status").textContent = `NFE ${chosen.nfe}, ${metric().title}: ${said.join(", ")}`;
 }
 

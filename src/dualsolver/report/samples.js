@@ -23,17 +23,17 @@ function heads() {
 
 function row(solver, isBest) {
   const cell = solver.cells[chosen.nfe];
-  const who = make("div", { class: "who" }, make("b", {}, solver.name), ...about(solver, isBest(solver)));
+  const who = make("div", { class: "who" }, make("b", {}, solver.name, isBest(solver) ? make("span", { class: "best" }, "best") : ""), ...about(solver));
   const tiles = cell
     ? make("div", { class: "tiles" }, ...data.labels.map((_, seed) => tile(solver, seed)))
     : make("p", { class: "none" }, `Not there at NFE ${chosen.nfe}.`);
   return make("div", { class: "row", role: "group", "aria-label": solver.name, colour: solver }, who, tiles);
 }
 
-function about(solver, isBest) {
+function about(solver) {
   const found = figure(solver, chosen.nfe);
   if (!found) return [];
-  const lines = [make("span", { class: isBest ? "best" : "" }, `${digits(found[0])} ${errorOf(found)}${isBest ? ", best" : ""}`)];
+  const lines = [make("span", {}, rounded(found).join(" "))];
   if (solver.cells[chosen.nfe].interpolated) lines.push(make("span", {}, "interpolated"));
   return lines;
 }
@@ -50,5 +50,6 @@ function openSeed(seed) {
     return make("tr", { colour: solver }, make("th", { scope: "row" }, make("span", { class: "dot" }), solver.name), ...cells);
   });
   byId("all-table").replaceChildren(make("thead", {}, head), make("tbody", {}, ...lines));
+  byId("all").style.setProperty("--nfes", data.nfes.length);
   byId("all").showModal();
 }

@@ -6,7 +6,7 @@ function drawTable() {
   const lines = shownSolvers().map((solver) => {
     const cells = data.nfes.map((nfe) => {
       const found = figure(solver, nfe), classes = `${now(nfe)} ${best(nfe)(solver) ? "best" : ""}`;
-      return make("td", { class: classes }, ...(found ? [digits(found[0]), " ", make("small", {}, errorOf(found))] : ["–"]));
+      return make("td", { class: classes }, ...(found ? [rounded(found)[0], make("small", {}, rounded(found)[1])] : ["–"]));
     });
     return make("tr", { colour: solver }, make("th", { scope: "row" }, make("span", { class: "dot" }), solver.name), ...cells);
   });
