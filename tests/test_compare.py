@@ -22,7 +22,7 @@ INSERTED = "</script><script>document.title = 'broken'</script>"
 
 def arguments(home, command, *more):
     base = [command, "--backbone", "toy", "--solver", "ddim", "unipc", str(home / LEARNED), "--nfe", "3..6"]
-    base += ["--network", f"pixels={home / 'real.npz'}", "--count", "60", "--batch", "20", "--threads", "1"]
+    base += ["--network", f"pixels={home / 'real.npz'}", "--count", "30", "--batch", "10", "--threads", "1"]
     return [*base, *more]
 
 
@@ -177,7 +177,7 @@ def test_figures_follow_the_controls_and_markup_stays_text(opened, home):
     page.get_by_role("checkbox", name="ddim").uncheck(force=True)
     assert page.locator("#chart .curve").count() == 2
     assert page.locator("#table tbody tr").count() == 2
-    status = page.get_by_role("status").inner_text()
+    status = page.get_by_role("status").text_content()
     assert status.startswith("NFE 3, Pixel mean: unipc 0.")
     gamma = page.get_by_role("img", name="predictor: gamma at NFE 3: 0.2, 0.2, 0.2")
     assert gamma.count() == 1

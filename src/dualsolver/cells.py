@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 
-from .evaluate import Sampling, evaluate, gathered, report
+from .evaluate import evaluate, gathered, report
 from .files import write_whole
 from .fit import Workers
 from .judges import Judges
+from .sampling import Sampling
 from .solvers import Solver
 
 RESULT = "result.json"

@@ -1,4 +1,4 @@
-"""`dual-solver compare`: solvers side by side on the same noise, as tables, curves and a report to look at."""
+"""`dual-solver compare`: solvers on the same noise as tables, curves and a report to look at."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ def planned(chosen: argparse.Namespace, store: Path) -> list[Any]:
     """Build a cell for each solver and NFE; a solver that has not learned some of the NFEs goes without."""
     from .. import named
     from ..cells import Cell
-    from ..evaluate import Sampling
     from ..judges import judges
+    from ..sampling import Sampling
 
     backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
     guidance, items = named.guidance(backbone, chosen.guidance), _items(backbone, chosen.prompts)

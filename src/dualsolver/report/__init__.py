@@ -51,14 +51,13 @@ def _data(found: Comparison, cells: Sequence[Cell], show: int) -> dict[str, Any]
         "nfes": found.nfes,
         "metrics": [{"key": m, "title": heading(m), "better": better(m)} for m in found.metrics],
         "labels": [str(label) for label in labels],
-        "solvers": [
-            _solver(name, [c for c in cells if c.name == name], found, show) for name in found.solvers
-        ],
+        "solvers": [_solver(name, cells, found, show) for name in found.solvers],
     }
 
 
 def _solver(name: str, cells: Sequence[Cell], found: Comparison, show: int) -> dict[str, Any]:
-    results = {r["nfe"]: r for r in found.results if r["solver"] == name}
+    cells = [cell for cell in cells if cell.name == name]
+    results = {result["nfe"]: result for result in found.results if result["solver"] == name}
     learned, last = results[cells[0].solver.nfe]["learned"], cells[-1].solver
     return {
         "name": name,
