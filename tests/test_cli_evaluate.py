@@ -152,12 +152,12 @@ def test_prompts_are_taken_in_turn_and_scored_by_clip(tmp_path):
 def test_sfid_is_measured_where_the_reference_has_it(tmp_path, monkeypatch):
     """The spatial part must be that of ADM: zero against itself, and large for other images."""
     torch.manual_seed(0)
-    plain = pixels(None)
+    plain = pixels(None, "cpu")
 
     def spatial(images):
         return plain(images)._replace(spatial=images.flatten(1)[:, :2] ** 2)
 
-    monkeypatch.setattr("dualsolver.features.EXTRACTORS", {"pixels": lambda weights: spatial})
+    monkeypatch.setattr("dualsolver.features.EXTRACTORS", {"pixels": lambda weights, device: spatial})
     job = load("toy")
     images = job.decode(job.parts[-1].draw((3000, 1)).expand(3000, 4).float())
     inner = Moments.of(images[:, :2] ** 2).statistics()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .clip import Score
-from .features import Extractor
+from .features import Extractor, Seen
 from .files import write_whole
 from .images import png, png_path, to_bytes
 from .metrics import frechet, precision_recall
@@ -35,16 +35,17 @@ class Looks:
     def add(self, book: Book, sampling: Sampling, number: int, batch: Batch) -> None:
         """Count a batch: all of it or, if something fails, nothing."""
         tally, kept, images = Tally(), {}, batch.images.clamp(0, 1)
+        classes = None if batch.classes is None else batch.classes.cpu()
         tally.look(batch.images)
         for name, extractor in self.extractors.items():
-            seen = extractor(images)
-            known = batch.classes is not None and int(batch.classes.max()) < seen.logits.shape[1]
-            tally.add(name, seen, batch.classes if known else None)
+            seen = Seen(*(part if part is None else part.cpu() for part in extractor(images)))
+            known = classes is not None and int(classes.max()) < seen.logits.shape[1]
+            tally.add(name, seen, classes if known else None)
             if seen.spatial is not None:
                 tally.add(f"{name}, spatial", seen._replace(features=seen.spatial), None)
             rows = max(0, self.keep - number * sampling.batch)
             if rows:
-                kept[name] = seen.features[:rows].float().cpu()
+                kept[name] = seen.features[:rows].float()
         for name, score in self.scores.items():
             tally.score(name, score(images, batch.items))
         for name, features in kept.items():

@@ -175,7 +175,7 @@ class Network(NamedTuple):
     identity: str
 
 
-def network(spec: str) -> Network:
+def network(spec: str, device: str = "cpu") -> Network:
     """The zoo's "validation" or "judge", or a feature network with statistics: NAME=statistics.npz."""
     from . import features, zoo
     from .zoo.references import NETWORKS, reference
@@ -186,8 +186,9 @@ def network(spec: str) -> Network:
     if not equals and name not in NETWORKS:
         raise ValueError(f"{name} needs statistics of real images: {name}=path/to/statistics.npz")
     statistics = Statistics.load(file) if equals else reference(name)
-    extractor = features.of(zoo.load(name)) if name in NETWORKS else features.load(name)
-    identity = recorded(name)[:16] if name in NETWORKS else name
+    ours = name in NETWORKS
+    extractor = features.of(zoo.load(name).to(device)) if ours else features.load(name, device=device)
+    identity = recorded(name)[:16] if ours else name
     return Network(_agreeing(extractor, statistics, spec), statistics, identity)
 
 

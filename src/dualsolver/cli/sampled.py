@@ -67,12 +67,12 @@ def planned(chosen: argparse.Namespace, store: Path) -> list[Any]:
     )
     who.warn_of_few(count)
     provenance = {"backbone": backbone.name, "schedule": str(backbone.schedule)} | _provenance(chosen)
-    cells = []
+    cells, weights = [], backbone.fingerprint()
     for spec, name in zip(chosen.solver, labels(chosen.solver), strict=True):
         for solver in solvers(spec, nfes, chosen.grid):
             table = solver(backbone.schedule)
             job = Sampling(backbone, table, items, guidance, chosen.seed, count, batch)
-            cells.append(Cell(name, solver, job, who, store, provenance | learned(spec)))
+            cells.append(Cell(name, solver, job, weights, who, store, provenance | learned(spec)))
     return cells
 
 

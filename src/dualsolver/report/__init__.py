@@ -19,8 +19,10 @@ from ..plot import panels
 from ..solvers.base import Fixed
 
 SCRIPTS = ("base.js", "samples.js", "charts.js", "tables.js", "main.js")
-OF_ALL = ("backbone", "schedule", "weights", "guidance", "count", "batch", "seed", "items", "networks")
-OF_ALL += ("references", "real", "dtype", "device", "version", "torch", "command")
+OF_ALL = (
+    *("backbone", "schedule", "weights", "guidance", "count", "batch", "seed", "items", "networks"),
+    *("references", "real", "dtype", "device", "version", "torch", "command"),
+)
 
 
 def page(found: Comparison, cells: Sequence[Cell], show: int) -> str:
