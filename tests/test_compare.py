@@ -56,6 +56,10 @@ def test_the_tables_hold_the_figures_of_the_cells(home):
         for row in csv.DictReader(file):
             figure = cells[row["solver"], int(row["nfe"])]["figures"][row["metric"]]
             assert [float(row["value"]), float(row["standard_error"])] == figure
+            first = cells["ddim", int(row["nfe"])]["figures"][row["metric"]]
+            assert float(row["less_first"]) == pytest.approx(figure[0] - first[0], abs=1e-12)
+            surer = float(row["its_standard_error"]) <= 0.5 * figure[1]
+            assert surer or row["solver"] == LEARNED or row["metric"] == "pixel deviation", row
     markdown = (home / "out" / "table.md").read_text()
     table = [line for line in markdown.splitlines() if line.startswith(("| ddim", "| unipc", "| dual"))]
     distances = {name: cells[name, 6]["figures"]["frechet (pixels)"][0] for name in ("ddim", "unipc")}
@@ -158,7 +162,7 @@ def test_the_pixels_shown_are_those_of_the_stored_samples(opened, home):
                 seen.add(tuple(pixels))
         slider.press("ArrowRight")
     assert len(seen) > 10
-    assert page.get_by_text("Not there at NFE 6.").is_visible()
+    assert page.get_by_text("No samples at NFE 6.").is_visible()
 
 
 def glob_of(solver):

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from .evaluate import evaluate, gathered, report
+from .evaluate import counts, estimates, evaluate, gathered
 from .files import write_whole
 from .fit import Workers
 from .judges import Judges
@@ -77,10 +77,12 @@ class Cell:
     def result(self) -> dict[str, Any]:
         """Merge what all processes have, and write and return the figures with their provenance."""
         book = gathered(self.folder, self.identity, self.sampling)
+        figures = estimates(book, self.judges.references(), self.judges.real)
         found = {
             "solver": self.name,
             "nfe": self.solver.nfe,
-            "figures": report(book, self.judges.references(), self.judges.real),
+            "figures": counts(book) | {name: figure[:2] for name, figure in figures.items()},
+            "without": {name: figure.without for name, figure in figures.items()},
             "parameters": self.solver.values(),
             **self.identity,
             "references": self.judges.provenance(),

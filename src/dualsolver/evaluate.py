@@ -18,7 +18,7 @@ from .images import png, png_path, to_bytes
 from .metrics import frechet, precision_recall
 from .sampling import Batch, Sampling
 from .statistics import Statistics
-from .tally import Book, Tally, jackknife
+from .tally import Book, Estimate, Tally, jackknife
 
 EVERY = 20  # batches between two savings; their prompts are encoded at once
 
@@ -127,19 +127,31 @@ def gathered(folder: Path, facts: Mapping[str, Any], sampling: Sampling | None =
 def report(
     book: Book, references: Mapping[str, Statistics], real: Mapping[str, Tensor] | None = None
 ) -> dict[str, Any]:
-    """Every figure with its standard error: distance and accuracy by network, scores, and of the pixels."""
-    found: dict[str, Any] = {"images": int(sum(t.pixels[0] for t in book.groups.values()))}
+    """Every figure with its standard error, and of how many images."""
+    figures = estimates(book, references, real or {})
+    return counts(book) | {name: figure[:2] for name, figure in figures.items()}
+
+
+def counts(book: Book) -> dict[str, int]:
+    """How many images there are, and how many have their features kept."""
+    kept = {f"precision and recall of ({name})": sum(map(len, book.rows(name))) for name in book.kept}
+    return {"images": int(sum(tally.pixels[0] for tally in book.groups.values())), **kept}
+
+
+def estimates(
+    book: Book, references: Mapping[str, Statistics], real: Mapping[str, Tensor]
+) -> dict[str, Estimate]:
+    """Distance and accuracy by network, scores, precision and recall, and of the pixels."""
+    found: dict[str, Estimate] = {}
     for name, reference in references.items():
         found[f"frechet ({name})"] = book.estimate(partial(_frechet, name, reference))
         if all(name in tally.right for tally in book.groups.values()):
             found[f"accuracy ({name})"] = book.estimate(partial(_accuracy, name))
     for name in sorted({name for tally in book.groups.values() for name in tally.scores}):
         found[name] = book.estimate(partial(_score, name))
-    for name, features in (real or {}).items():
-        if rows := book.rows(name):
-            figures = jackknife(rows, partial(_precision_recall, features))
-            found[f"precision ({name})"], found[f"recall ({name})"] = figures
-            found[f"precision and recall of ({name})"] = sum(map(len, rows))
+    for name, features in real.items():
+        figures = jackknife(book.rows(name), partial(_precision_recall, features))
+        found[f"precision ({name})"], found[f"recall ({name})"] = figures
     for i, name in enumerate(("mean", "deviation", "clipped"), 1):
         found[f"pixel {name}"] = book.estimate(partial(_pixels, i))
     return found

@@ -105,7 +105,7 @@ def labels(specs: Sequence[str]) -> list[str]:
     >>> labels(["ddim", "runs/a/learned", "runs/b/learned", "runs/c"])
     ['ddim', 'runs-a-learned', 'runs-b-learned', 'c']
     """
-    short = [Path(spec).name for spec in specs]
+    short = [Path(spec).absolute().name for spec in specs]
     if len(set(specs)) < len(specs):
         raise ValueError(f"a solver is named twice among {' '.join(specs)}")
     return [

@@ -70,6 +70,7 @@ def _solver(name: str, cells: Sequence[Cell], found: Comparison, show: int) -> d
         "cells": {
             cell.solver.nfe: {
                 "figures": {metric: results[cell.solver.nfe]["figures"][metric] for metric in found.metrics},
+                "differences": {m: found.difference(m, name, cell.solver.nfe) for m in found.metrics},
                 "images": _images(cell.folder, show),
                 "interpolated": bool(learned) and cell.solver.nfe not in learned["nfes"],
             }

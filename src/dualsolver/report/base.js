@@ -36,6 +36,11 @@ function paint(element, solver) {
   element.style.setProperty("--hue", HUES[data.solvers.indexOf(solver) % HUES.length]);
 }
 
+function signed(figure) {
+  const [value, error] = rounded(figure);
+  return `${value.replace("-", "−").replace(/^(?=[1-9]|0\.0*[1-9])/, "+")} ${error}`;
+}
+
 // The solvers with the best figure at an NFE, among those shown.
 function best(nfe) {
   const rank = { lower: Math.min, higher: Math.max }[metric().better];

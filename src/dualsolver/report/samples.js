@@ -11,6 +11,7 @@ function picture(solver, nfe, seed) {
 }
 
 function drawSamples() {
+  byId("beside").textContent = `The number is the ${metric().title}.`;
   const isBest = best(chosen.nfe), rows = shownSolvers().map((solver) => row(solver, isBest));
   byId("rows").style.setProperty("--count", data.labels.length);
   byId("rows").replaceChildren(heads(), ...rows);
@@ -26,14 +27,15 @@ function row(solver, isBest) {
   const who = make("div", { class: "who" }, make("b", {}, solver.name, isBest(solver) ? make("span", { class: "best" }, "best") : ""), ...about(solver));
   const tiles = cell
     ? make("div", { class: "tiles" }, ...data.labels.map((_, seed) => tile(solver, seed)))
-    : make("p", { class: "none" }, `Not there at NFE ${chosen.nfe}.`);
+    : make("p", { class: "none" }, `No samples at NFE ${chosen.nfe}.`);
   return make("div", { class: "row", role: "group", "aria-label": solver.name, colour: solver }, who, tiles);
 }
 
 function about(solver) {
   const found = figure(solver, chosen.nfe);
   if (!found) return [];
-  const lines = [make("span", {}, rounded(found).join(" "))];
+  const lines = [make("span", {}, rounded(found).join(" "))], apart = solver.cells[chosen.nfe].differences[chosen.metric];
+  if (apart && solver !== data.solvers[0]) lines.push(make("span", {}, `${signed(apart)} against ${data.solvers[0].name}`));
   if (solver.cells[chosen.nfe].interpolated) lines.push(make("span", {}, "interpolated"));
   return lines;
 }
