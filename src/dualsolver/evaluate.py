@@ -38,11 +38,12 @@ class Looks:
         classes = None if batch.classes is None else batch.classes.cpu()
         tally.look(batch.images)
         for name, extractor in self.extractors.items():
-            seen = Seen(*(part if part is None else part.cpu() for part in extractor(images)))
+            seen = extractor(images)
+            seen = Seen(seen.features.cpu(), seen.logits.cpu(), seen.spatial)
             known = classes is not None and int(classes.max()) < seen.logits.shape[1]
             tally.add(name, seen, classes if known else None)
             if seen.spatial is not None:
-                tally.add(f"{name}, spatial", seen._replace(features=seen.spatial), None)
+                tally.add(f"{name}, spatial", Seen(seen.spatial, seen.logits), None)
             rows = max(0, self.keep - number * sampling.batch)
             if rows:
                 kept[name] = seen.features[:rows].float()

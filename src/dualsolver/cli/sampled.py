@@ -93,6 +93,7 @@ def _provenance(chosen: argparse.Namespace) -> dict[str, Any]:
         "command": chosen.command,
         "dtype": chosen.dtype,
         "device": chosen.device,
+        "prompts": chosen.prompts,
         "real": chosen.real,
         "version": __version__,
         "torch": torch.__version__,
@@ -151,8 +152,8 @@ def made(cells: Sequence[Any], workers: Workers, write: int) -> list[dict[str, A
         job, title = cell.sampling, f"{number}/{len(cells)} {cell.name}, NFE {cell.solver.nfe}"
         total = sum(len(job.indices(i)) for i in job.batches()[workers.rank :: workers.count])
         running = cell.run(workers, write)
-        bar = tqdm(desc=title, total=total, initial=next(running), unit="image", leave=False)
-        bar.disable = bar.disable or workers.rank > 0
+        options = {"unit": "image", "mininterval": 1, "leave": False, "disable": workers.rank > 0}
+        bar = tqdm(desc=title, total=total, initial=next(running), **options)
         with interruptible() as asked, bar:
             for done in running:
                 bar.update(done - bar.n)

@@ -20,8 +20,8 @@ from ..solvers.base import Fixed
 
 SCRIPTS = ("base.js", "samples.js", "charts.js", "tables.js", "main.js")
 OF_ALL = (
-    *("backbone", "schedule", "weights", "guidance", "count", "batch", "seed", "items", "networks"),
-    *("references", "real", "dtype", "device", "version", "torch", "command"),
+    *("backbone", "schedule", "weights", "guidance", "count", "batch", "seed", "items", "prompts"),
+    *("networks", "references", "real", "dtype", "device", "version", "torch", "command"),
 )
 
 

@@ -35,7 +35,7 @@ function about(solver) {
   const found = figure(solver, chosen.nfe);
   if (!found) return [];
   const lines = [make("span", {}, rounded(found).join(" "))], apart = solver.cells[chosen.nfe].differences[chosen.metric];
-  if (apart && solver !== data.solvers[0]) lines.push(make("span", {}, `${signed(apart)} against ${data.solvers[0].name}`));
+  if (apart && solver !== data.solvers[0]) lines.push(make("span", {}, `${signed(apart)} vs ${data.solvers[0].name}`));
   if (solver.cells[chosen.nfe].interpolated) lines.push(make("span", {}, "interpolated"));
   return lines;
 }
