@@ -17,7 +17,7 @@ from dualsolver.cli import main
 from dualsolver.statistics import Statistics
 
 LEARNED = 'dual <i>&"'
-INSERTED = "</script><script>document.title = 'broken'</script>"
+INSERTED = "<!--<script></script><script>document.title = 'broken'</script>"
 
 
 def arguments(home, command, *more):

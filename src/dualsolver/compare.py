@@ -53,8 +53,10 @@ class Comparison:
 
     def figure(self, metric: str, solver: str, nfe: int) -> Figure | None:
         """One figure with its standard error."""
-        result = self.result(solver, nfe)
-        return result and result["figures"][metric]
+        if (result := self.result(solver, nfe)) is None:
+            return None
+        value, error = result["figures"][metric]
+        return value, error
 
     def difference(self, metric: str, solver: str, nfe: int) -> Figure | None:
         """A figure less the first solver's, with its standard error: of the same noise, so often smaller."""

@@ -27,7 +27,7 @@ OF_ALL = (
 
 def page(found: Comparison, cells: Sequence[Cell], show: int) -> str:
     """Return the report of a comparison with the first `show` samples of every cell."""
-    data = json.dumps(_data(found, cells, show)).replace("</", "<\\/")  # the end of a script is found first
+    data = json.dumps(_data(found, cells, show)).replace("<", "\\u003c")  # nothing in it ends the script
     parts = {
         "TITLE": escape(f"{found.results[0]['backbone']}: {', '.join(found.solvers)}"),
         "STYLE": _file("style.css"),
