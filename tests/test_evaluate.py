@@ -1,5 +1,7 @@
 """Sampling at scale on the toy backbone: nothing counted twice, the same sums in any split, honest errors."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -100,6 +102,14 @@ def test_another_run_is_refused_in_the_same_folder(tmp_path):
         run(sampling(seed=1), tmp_path)
     with pytest.raises(ValueError, match="counts images with solver = ddim, not unipc"):
         gathered(tmp_path, {"solver": "unipc"})
+
+
+def test_a_solver_that_diverges_is_named_and_nothing_of_it_counted(tmp_path):
+    job = sampling()
+    table = replace(job.table, weights=job.table.weights * 1e20)
+    with pytest.raises(ValueError, match="images of batch 0 are not finite: it diverges"):
+        run(replace(job, table=table), tmp_path)
+    assert not book_of(tmp_path).done
 
 
 def test_a_damaged_file_is_named_and_its_share_made_again(tmp_path):

@@ -85,6 +85,10 @@ def evaluate(
         try:
             for number in part:
                 batch = sampling.images(number)
+                if not bool(batch.images.isfinite().all()):
+                    raise ValueError(
+                        f"{folder}: images of batch {number} are not finite: the solver diverges"
+                    )
                 _draw(sampling, number, batch.images, folder, write)
                 looks.add(book, sampling, number, batch)
                 made += len(batch.images)
