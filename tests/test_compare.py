@@ -178,7 +178,12 @@ def test_figures_follow_the_controls_and_markup_stays_text(opened, home):
     shown = page.locator("#table tbody tr td:first-of-type").all_inner_texts()
     assert [text.split()[0][:5] for text in shown] == wanted
     assert page.locator("#chart .curve").count() == 3
-    page.get_by_role("checkbox", name="ddim").uncheck(force=True)
+    page.get_by_role("checkbox", name="Less ddim, on the same noise").check()
+    shown = page.locator("#table tbody tr td:first-of-type").all_inner_texts()
+    means = [cells[name, 3]["figures"]["pixel mean"][0] for name in ("ddim", "unipc", LEARNED)]
+    assert [float(text.split()[0]) for text in shown] == pytest.approx([m - means[0] for m in means], rel=0.1)
+    page.get_by_role("checkbox", name="Less ddim, on the same noise").uncheck()
+    page.get_by_role("checkbox", name="ddim", exact=True).uncheck(force=True)
     assert page.locator("#chart .curve").count() == 2
     assert page.locator("#table tbody tr").count() == 2
     status = page.get_by_role("status").text_content()

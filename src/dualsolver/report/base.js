@@ -1,13 +1,14 @@
 // What the other scripts share: the data, what is chosen, and making elements.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const chosen = { nfe: data.nfes[data.nfes.length >> 1], metric: data.metrics[0].key, solvers: new Set(data.solvers) };
+const chosen = { nfe: data.nfes[data.nfes.length >> 1], metric: data.metrics[0].key, less: false, solvers: new Set(data.solvers) };
+const first = data.solvers[0];
 const HUES = [262, 40, 155, 350, 200, 95, 305, 25];
 const DASHES = ["", "6 3", "2 3", "9 3 2 3", "12 3", "4 2", "1 2", "8 2 2 2"];
 
 const byId = (id) => document.getElementById(id);
 const shownSolvers = () => data.solvers.filter((solver) => chosen.solvers.has(solver));
-const figure = (solver, nfe, metric = chosen.metric) => solver.cells[nfe]?.figures[metric];
+const figure = (solver, nfe) => solver.cells[nfe]?.[chosen.less ? "differences" : "figures"][chosen.metric];
 const metric = () => data.metrics.find((one) => one.key === chosen.metric);
 const digits = (x) => (x === 0 ? "0" : String(Number(x.toPrecision(4))));
 

@@ -29,7 +29,7 @@ function drawChart() {
   const wide = Math.max(byId("chart").clientWidth, 280), height = Math.min(380, Math.max(240, wide * 0.45)), names = wide > 560 ? 130 : 12;
   const shown = shownSolvers().map((solver) => [solver, data.nfes.filter((nfe) => figure(solver, nfe)).map((nfe) => [nfe, ...figure(solver, nfe)])]);
   const values = shown.flatMap(([, points]) => points.flatMap(([, value, error]) => [value, value - error, value + error]));
-  const svg = make("svg", { role: "img", "aria-label": `${metric().title} over NFE; the table below has the figures`, viewBox: `0 0 ${wide} ${height}`, height });
+  const svg = make("svg", { role: "img", "aria-label": `${metric().title}${chosen.less ? ", less " + first.name : ""}, over NFE; the table below has the figures`, viewBox: `0 0 ${wide} ${height}`, height });
   byId("chart").replaceChildren(svg);
   if (!values.length) return;
   const logarithmic = Math.min(...values) > 0 && Math.max(...values) > 6 * Math.min(...values);

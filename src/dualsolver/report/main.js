@@ -34,6 +34,8 @@ function start() {
   byId("nfe").addEventListener("input", (event) => choose({ nfe: nfes[event.target.value] }));
   byId("chips").append(...data.solvers.map(chip));
   byId("metrics").append(...data.metrics.map(tab));
+  byId("less-name").textContent = `Less ${first.name}, on the same noise`;
+  byId("less").addEventListener("change", (event) => choose({ less: event.target.checked }));
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
   byId("all").addEventListener("click", (event) => event.target === byId("all") && byId("all").close());
   drawProvenance();

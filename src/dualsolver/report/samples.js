@@ -32,11 +32,11 @@ function row(solver, isBest) {
 }
 
 function about(solver) {
-  const found = figure(solver, chosen.nfe);
-  if (!found) return [];
-  const lines = [make("span", {}, rounded(found).join(" "))], apart = solver.cells[chosen.nfe].differences[chosen.metric];
-  if (apart && solver !== data.solvers[0]) lines.push(make("span", {}, `${signed(apart)} vs ${data.solvers[0].name}`));
-  if (solver.cells[chosen.nfe].interpolated) lines.push(make("span", {}, "interpolated"));
+  const cell = solver.cells[chosen.nfe];
+  if (!cell) return [];
+  const lines = [make("span", {}, rounded(cell.figures[chosen.metric]).join(" "))], apart = cell.differences[chosen.metric];
+  if (apart && solver !== first) lines.push(make("span", {}, `${signed(apart)} vs ${first.name}`));
+  if (cell.interpolated) lines.push(make("span", {}, "interpolated"));
   return lines;
 }
 

@@ -11,8 +11,8 @@ function drawTable() {
     return make("tr", { colour: solver }, make("th", { scope: "row" }, make("span", { class: "dot" }), solver.name), ...cells);
   });
   const caption = make("caption", { class: "quiet" }, `${metric().title} by solver and NFE`);
-  const first = make("th", { scope: "col" }, "NFE");
-  byId("table").replaceChildren(caption, make("thead", {}, make("tr", {}, first, ...head)), make("tbody", {}, ...lines));
+  const corner = make("th", { scope: "col" }, "NFE");
+  byId("table").replaceChildren(caption, make("thead", {}, make("tr", {}, corner, ...head)), make("tbody", {}, ...lines));
 }
 
 const text = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
