@@ -21,6 +21,7 @@ from .evaluate import counts, estimates, evaluate, gathered
 from .files import write_whole
 from .fit import Workers
 from .judges import Judges
+from .parameters import lists_on_one_line
 from .sampling import Sampling
 from .solvers import Solver
 
@@ -88,7 +89,7 @@ class Cell:
             "references": self.judges.provenance(),
             **self.provenance,
         }
-        write_whole(self.folder / RESULT, json.dumps(found, indent=1) + "\n")
+        write_whole(self.folder / RESULT, lists_on_one_line(json.dumps(found, indent=1)) + "\n")
         return found
 
 
