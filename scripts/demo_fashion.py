@@ -12,8 +12,8 @@ import dualsolver as ds
 from dualsolver import features
 from dualsolver.backbones import Backbone
 from dualsolver.metrics import Accuracy
+from dualsolver.pictures import grid, save_png
 from dualsolver.zoo import generate, measure
-from dualsolver.zoo.pictures import grid, save_png
 
 MODEL, COUNT, BATCH, SHOWN = "fashion-dit", 300, 100, 20
 BUDGETS = (3, 5, 10, 50)

@@ -20,7 +20,7 @@ from dualsolver.captions import coco
 from dualsolver.cli import main
 from dualsolver.clip import load as scorer
 from dualsolver.features import pixels
-from dualsolver.images import read, to_bytes
+from dualsolver.images import read
 from dualsolver.metrics import Moments
 from dualsolver.statistics import Statistics
 
@@ -120,7 +120,7 @@ def test_precision_and_recall_say_of_how_many_and_how_sure(statistics, tmp_path)
     toy = load("toy")
     torch.manual_seed(0)
     real = toy.decode(torch.cat([toy.parts[0].draw((250, 4)), toy.parts[2].draw((250, 4)) + 0.5]))
-    np.savez(tmp_path / "real.npz", arr_0=to_bytes(real).numpy())
+    np.savez(tmp_path / "real.npz", arr_0=(real * 255).round().byte()[:, None, :, None].numpy())
     more = ["--real", str(tmp_path / "real.npz"), "--keep", "450"]
     assert main(command(statistics, tmp_path / "out", *more)) == 0
     figures = result(tmp_path / "out")["figures"]
@@ -195,7 +195,7 @@ def test_captions_are_one_an_image_whatever_the_order_of_the_file(tmp_path, caps
         (["--count", "0"], "--count must be a whole number >= 1, not 0"),
         (["--network", "inception"], "inception needs statistics of real images"),
         (["--network", "pixels=none.npz"], "no statistics at none.npz"),
-        (["--solver", "magic"], "no learned folder magic and no fixed solver of that name"),
+        (["--solver", "magic"], "no folder magic of a learned solver, and no fixed solver of that name"),
         (["--solver", "ddim", "ddim"], "a solver is named twice among ddim ddim"),
         (["--prompts", "p.txt"], "toy takes classes, not prompts"),
         (["--real", "nowhere"], "nowhere is no folder of images and no .npz with arr_0"),

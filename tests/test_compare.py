@@ -84,7 +84,7 @@ def test_what_evaluate_has_made_is_not_made_again(home, tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--solver", "ddim", "magic"], "no learned folder magic"),
+        (["--solver", "ddim", "magic"], "no folder magic of a learned solver"),
         (["--show", "0"], "--show must be a whole number >= 1"),
         (["--nfe", "9..3"], "NFEs are whole numbers from 1"),
     ],

@@ -107,7 +107,7 @@ def test_another_run_is_refused_in_the_same_folder(tmp_path):
 def test_a_solver_that_diverges_is_named_and_nothing_of_it_counted(tmp_path):
     job = sampling()
     table = replace(job.table, weights=job.table.weights * 1e20)
-    with pytest.raises(ValueError, match="images of batch 0 are not finite: it diverges"):
+    with pytest.raises(ValueError, match="images of batch 0 are not finite: the solver diverges"):
         run(replace(job, table=table), tmp_path)
     assert not book_of(tmp_path).done
 

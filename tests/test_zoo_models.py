@@ -7,6 +7,7 @@ import torch
 
 import dualsolver as ds
 from dualsolver import features
+from dualsolver.draws import noise
 from dualsolver.metrics import Accuracy, Moments, frechet
 from dualsolver.zoo import classifiers, data, entries, generate, measure, references
 
@@ -51,7 +52,7 @@ def test_an_image_is_the_same_in_any_batch(drawn):
 def test_more_evaluations_come_closer_to_the_exact_solution(drawn):
     name, backbone, classes, _ = drawn
     scale = generate.guidance_of(name)
-    start = backbone.schedule.prior(generate.noise(backbone.shape, range(4)))
+    start = backbone.schedule.prior(noise(backbone.shape, range(4)))
     predict = backbone.predict(classes[:4], scale)
     with torch.no_grad():
         exact, *few = (ds.sample(predict, start, ds.DDIM(n)(backbone.schedule)) for n in (80, 5, 10, 20))

@@ -27,7 +27,8 @@ with needs("diffusers"):
 
     from .settle import content, diffusers_keys, joined, train_steps
 
-from .checks import numbers, whole
+from .checks import number, numbers, whole
+from .hub import loaded
 from .parameters import FORMAT, KEYS, checked, choose, solvers_of
 from .schedule import VE, Flow, Schedule, from_config
 from .share import write_share
@@ -43,7 +44,10 @@ ARGUMENTS = (*KEYS, "fallback")
 
 @dataclass
 class DualSolverSchedulerOutput(BaseOutput):  # type: ignore[misc]  # diffusers is untyped
-    """prev_sample: what the network looks at next; pred_original_sample: the data it sees, a preview."""
+    """prev_sample: what the network looks at next; pred_original_sample: the data it sees, a preview.
+
+    The last preview is the sample itself: PixArt's pipeline takes it for the result where there is one step.
+    """
 
     prev_sample: Tensor
     pred_original_sample: Tensor
@@ -106,6 +110,12 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         self.num_inference_steps: int | None = None
         self._run: Solver | None = None
         self.timesteps = self.sigmas = torch.empty(0)
+
+    @classmethod
+    def load_config(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Any:
+        """Read a config from a folder or the hub; `from_pretrained` begins with it."""
+        source, read = pretrained_model_name_or_path, super().load_config
+        return loaded(str(source), "the scheduler", lambda: read(source, **options))
 
     @classmethod
     def from_config(cls, config: Any = None, return_unused_kwargs: bool = False, **given: Any) -> Any:
@@ -223,7 +233,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
             return solver.at(nfe=calls, grid=nodes)(self._schedule)  # type: ignore[no-any-return]
         schedule = self._schedule
         if mu is not None and isinstance(schedule, Flow):
-            schedule = Flow(math.exp(mu), schedule.time_scale)
+            schedule = Flow(math.exp(number("mu", mu)), schedule.time_scale)
         return solver(schedule)  # type: ignore[no-any-return]
 
     def _plan(self, table: Table, device: Any, solver: Solver) -> None:
@@ -264,10 +274,10 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         stepper = self._stepper or self._started(timestep)
         if not stepper.left:
             raise ValueError(f"all {self.num_inference_steps} steps are done: call set_timesteps again")
-        query, prediction = stepper.step(model_output, sample)
+        query, data = stepper.step(model_output, sample)
         assert self._step_index is not None
         self._step_index += 1
-        data = prediction.data.to(sample.dtype)
+        data = data.to(sample.dtype) if stepper.left else query
         return DualSolverSchedulerOutput(query, data) if return_dict else (query, data)
 
     @torch.no_grad()

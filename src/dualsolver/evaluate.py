@@ -13,9 +13,9 @@ from torch import Tensor
 
 from .clip import Score
 from .features import Extractor, Seen
-from .files import write_whole
-from .images import png, png_path, to_bytes
+from .images import png_path
 from .metrics import frechet, precision_recall
+from .pictures import save_png
 from .sampling import Batch, Sampling
 from .statistics import Statistics
 from .tally import Book, Estimate, Tally, jackknife
@@ -108,8 +108,8 @@ def _missing(sampling: Sampling, number: int, folder: Path, write: int) -> list[
 
 def _draw(sampling: Sampling, number: int, images: Tensor, folder: Path, write: int) -> None:
     for i in _missing(sampling, number, folder, write):
-        picture = to_bytes(images[i - number * sampling.batch][None])[0]
-        write_whole(png_path(folder, i), png(picture))
+        image = images[i - number * sampling.batch].cpu()
+        save_png(png_path(folder, i), image if image.ndim == 3 else image[None, None], scale=1)
 
 
 def _books(folder: Path) -> list[Path]:
