@@ -86,7 +86,7 @@ def test_what_evaluate_has_made_is_not_made_again(home, tmp_path):
     [
         (["--solver", "ddim", "magic"], "no folder magic of a learned solver"),
         (["--show", "0"], "--show must be a whole number >= 1"),
-        (["--nfe", "9..3"], "NFEs are whole numbers from 1"),
+        (["--nfe", "9..3"], "an NFE is a whole number from 1"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_code_2(home, tmp_path, capsys, more, words):
