@@ -24,7 +24,7 @@ PICTURE = Path("runs/demo/fashion.png")
 def run(backbone: Backbone, solver: ds.Solver, classes: Tensor, bar: tqdm[None]) -> Tensor:
     """Return the images, one row of the bar an evaluation of a batch."""
     found = []
-    for batch in generate.images(backbone, solver, classes, generate.guidance_of(MODEL), batch=BATCH):
+    for batch in generate.images(backbone, solver, classes, backbone.guidance, batch=BATCH):
         found.append(batch)
         bar.update(solver.nfe * len(batch))
     return torch.cat(found)

@@ -30,7 +30,7 @@ with needs("diffusers"):
 from .checks import number, numbers, whole
 from .hub import loaded
 from .parameters import FORMAT, KEYS, checked, choose, solvers_of
-from .schedule import VE, Flow, Schedule, from_config
+from .schedule import Flow, Schedule, at_noise_level, from_config, noise_level
 from .share import write_share
 from .solvers import Solver
 from .solvers.base import Fixed
@@ -200,7 +200,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
             t, nfe = t[:-1], nfe - 1
         solver = self._solver(nfe)
         if isinstance(solver, Fixed):
-            table = self._fixed(solver, nfe, t, mu)
+            table = self._fixed(solver, t, mu)
         else:
             table = solver(self._schedule)
             if t is not None and not torch.allclose(t, table.t[:-1], rtol=1e-3, atol=1e-3):
@@ -215,22 +215,16 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
             return self._schedule.at_model_time(numbers("timesteps", _listed(timesteps)))
         if sigmas is None:
             return None
-        values = numbers("sigmas", _listed(sigmas))
-        if isinstance(self._schedule, Flow | VE):
-            return values
-        inner = torch.where(values > 0, values, 1.0)
-        return torch.where(values > 0, self._schedule.time(-inner.log()), 0.0)
+        return at_noise_level(self._schedule, numbers("sigmas", _listed(sigmas)))
 
     def _solver(self, nfe: int) -> Solver:
         if nfe not in self._chosen:  # what `choose` logs is said once
             self._chosen[nfe] = choose(self._solvers, nfe, "the scheduler", self.config.fallback)
         return self._chosen[nfe]
 
-    def _fixed(self, solver: Any, nfe: int, t: Tensor | None, mu: float | None) -> Table:
+    def _fixed(self, solver: Any, t: Tensor | None, mu: float | None) -> Table:
         if t is not None:
-            calls = solver.evaluations * (nfe - 1) + 1  # the last step, to sigma = 0, needs only one
-            nodes = [*t.tolist(), 0.0]
-            return solver.at(nfe=calls, grid=nodes)(self._schedule)  # type: ignore[no-any-return]
+            return solver.on([*t.tolist(), 0.0])(self._schedule)  # type: ignore[no-any-return]
         schedule = self._schedule
         if mu is not None and isinstance(schedule, Flow):
             schedule = Flow(math.exp(number("mu", mu)), schedule.time_scale)
@@ -244,8 +238,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         times = self._schedule.model_time(table.t[:-1])
         self._times = times.tolist()
         self.timesteps = times.to(torch.float32).to(device)
-        ratio = 1.0 if isinstance(self._schedule, Flow) else table.alpha
-        self.sigmas = (table.sigma / ratio).to(torch.float32)
+        self.sigmas = noise_level(self._schedule, table.alpha, table.sigma).to(torch.float32)
 
     def index_for_timestep(self, timestep: Any) -> int:
         """Return the evaluation that happens at a timestep: the second, if two do.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .backbones import Backbone
 from .draws import noise
-from .sample import prepared, steps
+from .sample import prepared
 from .table import Table
 
 
@@ -33,8 +33,7 @@ def images(
         part = slice(first, first + batch)
         x = backbone.schedule.prior(noise(backbone.shape, seeds[part]).to(backbone.device))
         network = backbone.predict(backbone.conditions(items[part]), guidance)
-        predict, folded = prepared(network, table)
-        for step in steps(predict, x, folded):
+        for step in prepared(network, table).steps(x):
             told(len(x))
             latents = step.query
         yield backbone.decode(latents)

@@ -29,6 +29,7 @@ from .objectives import (
 )
 from .parameters import is_fixed, read
 from .parameters import load as load_solver
+from .prediction import check_guidance
 from .schedule import from_config, same_rates
 from .solvers import SOLVERS, Solver
 from .statistics import Statistics
@@ -36,7 +37,6 @@ from .statistics import Statistics
 logger = logging.getLogger(__name__)
 
 OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
-GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
 
@@ -62,11 +62,10 @@ def backbone(
 
 
 def guidance(found: Backbone, scale: float | None) -> float:
-    """The guidance scale that was given, or the paper's for this kind of backbone."""
+    """The guidance scale that was given, or the backbone's usual one."""
     if scale is None:
-        return GUIDANCE[type(found).__name__.lower()]
-    if number("the guidance scale", scale) < 0:
-        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+        return found.guidance
+    check_guidance(scale)
     return scale
 
 

@@ -176,6 +176,12 @@ def wrap(
     return Network(model, schedule, prediction, dtype)
 
 
+def check_guidance(scale: float) -> None:
+    """Refuse a guidance scale that is negative or not a number."""
+    if number("the guidance scale", scale) < 0:
+        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+
+
 def guided(
     model: Callable[[Tensor, Tensor, Any], Tensor],
     scale: float,
@@ -187,8 +193,7 @@ def guided(
     `model(x, time, condition)` takes conditions as a tensor, or a tuple or dict of tensors, batch first; the
     doubled batch has the null conditions first. Outputs are combined in float32 at least.
     """
-    if number("the guidance scale", scale) < 0:
-        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+    check_guidance(scale)
     if scale in (0.0, 1.0):
         alone = condition if scale else null
         return lambda x, time: model(x, time, alone)

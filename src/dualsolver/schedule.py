@@ -394,6 +394,26 @@ GRIDS: dict[str, Callable[[Schedule, int, float, float], Tensor]] = {
 }
 
 
+def noise_level(schedule: Schedule, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """Return what diffusers and k-diffusion call sigma: sigma / alpha, but sigma itself for flows."""
+    return sigma if isinstance(schedule, Flow) else sigma / alpha
+
+
+def at_noise_level(schedule: Schedule, levels: Tensor) -> Tensor:
+    """Return the times of noise levels, (N,) from 0 up, float32 rounding of the highest undone.
+
+    >>> at_noise_level(VP.linear(), torch.tensor([0.0])).tolist()
+    [0.0]
+    """
+    highest = noise_level(schedule, *schedule(schedule.t_max))
+    near = (levels > highest) & (levels < highest * (1 + 1e-5))
+    levels = torch.where(near, highest, levels.double())
+    if isinstance(schedule, Flow | VE):
+        return levels
+    inner = torch.where(levels > 0, levels, 1.0)
+    return torch.where(levels > 0, schedule.time(-inner.log()), 0.0)
+
+
 class LearnedTimes(nn.Module):
     """Times as a softmax over step logits, cumulated (Sec. learning_parameters); both ends stay fixed.
 

@@ -56,6 +56,14 @@ def component(
     return _ready(network, device)
 
 
+def around(cls: Any, source: str, variant: str | None, **parts: Any) -> Any:
+    """Load what is left of a pipeline around the parts that are there already."""
+    if variant not in (None, PICKLE):
+        with suppress(OSError, ValueError):  # like a network, it may have no files of the variant
+            return cls.from_pretrained(source, variant=variant, **parts)
+    return loaded(source, "text encoders", lambda: cls.from_pretrained(source, **parts))
+
+
 def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]]:
     """What to ask `from_pretrained` for, in turn. In a folder one can look; a damaged file is no missing one.
 
@@ -131,11 +139,12 @@ class Decoder:
         self, source: str, variant: str | None, device: torch.device, kind: Any = AutoencoderKL
     ) -> None:
         self.vae: nn.Module = component(kind, source, "vae", variant, torch.float32, device)
+        self.config: Any = self.vae.config  # defaults included, which the JSON may lack
 
     def __call__(self, latents: Tensor, clamp: bool) -> Tensor:
         """latents: (B, C, H, W) -> (B, channels, height, width)."""
-        config: Any = self.vae.config  # defaults included, which the JSON may lack
-        shifted = latents.float() / config.scaling_factor + (config.get("shift_factor") or 0.0)
+        shift = self.config.get("shift_factor") or 0.0
+        shifted = latents.float() / self.config.scaling_factor + shift
         images: Tensor = self.vae.decode(shifted).sample / 2 + 0.5  # type: ignore[operator]
         return images.clamp(0, 1) if clamp else images
 

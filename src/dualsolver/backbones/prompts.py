@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-Encoded = dict[str, Tensor]  # "embeds" (B, L, D) and "mask" (B, L)
+Encoded = dict[str, Tensor]  # what the network is told of prompts, batch first
 Encode = Callable[[list[str], bool], Encoded]  # (prompts, whether they are the null prompt)
 
 BATCH = 16
@@ -21,22 +20,27 @@ class Prompts:
     all the prompts of a run to one call first.
     """
 
-    def __init__(self, load: Callable[[], Encode]) -> None:
-        self._load = load
+    def __init__(self, load: Callable[[], Encode], device: torch.device, dtype: torch.dtype) -> None:
+        self._load, self._device, self._dtype = load, device, dtype
         self._known: dict[str | None, Encoded] = {}
 
-    def __call__(self, prompts: Sequence[str], device: torch.device, dtype: torch.dtype) -> Encoded:
+    def __call__(self, prompts: Sequence[str]) -> Encoded:
         """Encode a list of prompts: a dict of tensors, batch first."""
         if isinstance(prompts, str) or not all(isinstance(p, str) for p in prompts):
             raise ValueError(f"prompts are a list with one text for each image, not {prompts!r:.80}")
         self._learn([None, *dict.fromkeys(prompts)])
-        return _moved([self._known[p] for p in prompts], device, dtype)
+        return self._together(prompts)
 
     def null(self, like: Encoded) -> Encoded:
         """The encoding of no prompt, as often as there are conditions."""
         self._learn([None])
-        embeds = like["embeds"]
-        return _moved([self._known[None]] * len(embeds), embeds.device, embeds.dtype)
+        return self._together([None] * len(next(iter(like.values()))))
+
+    def _together(self, prompts: Sequence[str | None]) -> Encoded:
+        """Stack encodings on the device, numbers in the network's dtype and masks in their own."""
+        known = [self._known[prompt] for prompt in prompts]
+        found = {name: torch.stack([each[name] for each in known]).to(self._device) for name in known[0]}
+        return {name: x.to(self._dtype) if x.is_floating_point() else x for name, x in found.items()}
 
     def _learn(self, prompts: Sequence[str | None]) -> None:
         if not (missing := [p for p in prompts if p not in self._known]):
@@ -47,6 +51,8 @@ class Prompts:
                 found = encode([p or "" for p in batch], batch[0] is None)
             for i, prompt in enumerate(batch):
                 self._known[prompt] = {name: x[i].cpu().clone() for name, x in found.items()}
+        if len({tuple(x.shape for x in known.values()) for known in self._known.values()}) > 1:
+            raise ValueError("encodings are as long as their prompts here, so none go together: use ds.wrap")
 
 
 def _batches(prompts: list[str | None]) -> Iterator[list[str | None]]:
@@ -56,20 +62,3 @@ def _batches(prompts: list[str | None]) -> Iterator[list[str | None]]:
     others = [p for p in prompts if p is not None]
     for first in range(0, len(others), BATCH):
         yield list(others[first : first + BATCH])
-
-
-def _moved(encoded: Sequence[Encoded], device: torch.device, dtype: torch.dtype) -> Encoded:
-    return {
-        "embeds": torch.stack([e["embeds"] for e in encoded]).to(device, dtype),
-        "mask": torch.stack([e["mask"] for e in encoded]).to(device),
-    }
-
-
-def encoder(pipeline: Any, source: str, dtype: torch.dtype, device: torch.device) -> Any:
-    """Load the text encoders of a pipeline and nothing else of it."""
-    parts = {"transformer": None, "vae": None, "scheduler": None}
-    try:
-        return pipeline.from_pretrained(source, **parts, dtype=dtype).to(device)
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(f"cannot load the text encoder of {source}: {reason}") from None

@@ -155,6 +155,11 @@ class Fixed(ABC):
         """The same method with other values, such as another NFE or grid."""
         return self.from_values(**self.values() | values)
 
+    def on(self, t: Sequence[float]) -> Self:
+        """The same method on given times; a last step to clean data, at 0, takes one evaluation."""
+        calls = self.evaluations * (len(t) - 1) - (self.evaluations - 1) * (t[-1] == 0)
+        return self.at(nfe=calls, grid=t)
+
     def rest(self, schedule: Schedule, start: int) -> Table:
         """The table of the evaluations from `start` on: the same times and method, without history.
 

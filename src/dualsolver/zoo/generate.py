@@ -9,9 +9,6 @@ from torch import Tensor
 from .. import generate
 from ..backbones import Backbone
 from ..solvers import Solver
-from .entries import entry
-
-GUIDANCE = {"dit": 1.5, "gmdit": 1.4}  # the paper's
 
 
 def images(
@@ -20,8 +17,3 @@ def images(
     """Yield images (B, 1, 32, 32) in [0, 1] of the classes (N,), in batches; image i has seed first + i."""
     seeds = range(first, first + len(classes))
     return generate.images(backbone, solver(backbone.schedule), classes.tolist(), seeds, guidance, batch)
-
-
-def guidance_of(name: str) -> float:
-    """The guidance scale that a generator is sampled with unless told otherwise."""
-    return GUIDANCE[entry(name).kind]
