@@ -73,7 +73,8 @@ def classifier(size: str) -> Any:
         return nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 1000)).requires_grad_(False)
     from torchvision.models import mobilenet_v3_large
 
-    return mobilenet_v3_large().eval().requires_grad_(False)
+    found: nn.Module = mobilenet_v3_large().eval().requires_grad_(False)
+    return found
 
 
 def peak() -> float:

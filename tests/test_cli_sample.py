@@ -149,7 +149,7 @@ def test_help_says_what_there_is(command, capsys):
             "no folder fashion-dti and no hub id (OWNER/NAME); built in: ",
         ),
         (["--backbone", "judge"], "no folder judge and no hub id"),
-        (["--backbone", "LEARNED"], "cannot load transformer of"),
+        (["--backbone", "LEARNED"], "cannot load the index of"),
         (["--backbone", "toy"], "toy makes no pictures: its samples have shape (4,)"),
         (["--backbone", "PIXART"], "draws what a text says: give it as --prompt"),
     ],

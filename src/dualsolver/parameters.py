@@ -166,7 +166,10 @@ def read(path: Path) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a whole artifact: {error}") from None
-    return checked(path, content if isinstance(content, dict) else {"format": type(content).__name__})
+    found = checked(path, content if isinstance(content, dict) else {"format": type(content).__name__})
+    if (kind := found.get("_class_name")) != CLASS:
+        raise ValueError(f"{path}: _class_name is {kind!r}, but this is the file of a {CLASS}")
+    return found
 
 
 def checked(path: Path | str, content: dict[str, Any]) -> dict[str, Any]:
@@ -176,8 +179,6 @@ def checked(path: Path | str, content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"{path}: format is {found!r}, but this version of dual-solver reads format {FORMAT}"
         )
-    if (kind := content.get("_class_name", CLASS)) != CLASS:
-        raise ValueError(f"{path}: _class_name is {kind!r}, but this is the file of a {CLASS}")
     foreign = any(key in content for key in WRITTEN_BY_DIFFUSERS)
     keys = [key for key in content if not (key.startswith("_") or (foreign and key not in KEYS))]
     _check_keys(path, "the file", keys, KEYS)

@@ -17,6 +17,7 @@ from ..schedule import GRIDS, LearnedTimes, Schedule, check_schedule
 from ..table import Table
 
 Grid = str | Sequence[float] | Tensor | None
+Choices = dict[str, tuple[object, ...]]
 
 
 class Solver(Protocol):
@@ -118,7 +119,7 @@ class Fixed(ABC):
 
     nfe: int
     grid: Grid
-    choices: ClassVar[dict[str, tuple[object, ...]]] = {}  # what the other arguments may be
+    choices: ClassVar[Choices] = {}  # what the other arguments may be
     evaluations: ClassVar[int] = 1  # a step
 
     def __post_init__(self) -> None:
