@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 CHEAP = {
     "learn": "--preset paper --steps 1 --batch 2 --threads 1",
     "evaluate": "--count 4 --batch 4 --threads 1",
+    "compare": "--count 4 --batch 4 --show 2 --threads 1",
     "sample": "--threads 1",
     "zoo train": "--help",  # it is there; trainings have tests of their own
 }
