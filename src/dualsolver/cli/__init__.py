@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
 import torch
 
 from ..checks import whole
-from . import evaluate, learn, show, zoo
+from . import compare, evaluate, learn, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,8 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learn.add(commands)
     show.add(commands)
     evaluate.add(commands)
+    compare.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
+    chosen.command = shlex.join(["dual-solver", *(sys.argv[1:] if arguments is None else arguments)])
     try:
         torch.set_num_threads(whole("--threads", chosen.threads))
         chosen.run(chosen)

@@ -40,7 +40,7 @@ def config(options: dict[str, Any]) -> dict[str, Any]:
 
 def build(options: dict[str, Any]) -> nn.Module:
     """Make an untrained model."""
-    with needs("clip"):
+    with needs("evaluate"):
         from open_clip.model import CLIP
     model: nn.Module = CLIP(**config(options))
     return model.to(memory_format=torch.channels_last)
