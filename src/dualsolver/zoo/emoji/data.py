@@ -14,10 +14,12 @@ from torch import Tensor
 
 from ...checks import check_choice
 from ...files import write_whole
+from ..registry import WEIGHTS, check_bytes, remember
 from .sources import SOURCES, archive, digest, files
 
 FOLDER, VARIABLE = "runs/emoji", "DUALSOLVER_EMOJI"
 PICTURES, ROWS = "pictures.safetensors", "rows.json"
+CAPTIONS = "emoji-captions"  # the folder of those that are shipped
 STYLES = ("noto", "twemoji", "fluent 3d")
 HELD_OUT, SEED = 0.05, "dual-solver 1"  # the share of compositions that nothing is trained on
 
@@ -90,6 +92,25 @@ def read(split: str, given: str | Path | None = None) -> Emoji:
     rows = [rows[i] for i in chosen]
     classes = torch.tensor([row.subgroup for row in rows])
     return Emoji(load(content[0])["pictures"][chosen], classes, tuple(rows), digest(b"".join(content)))
+
+
+def captions(split: str = "train") -> list[str]:
+    """The captions of the "train" or of the "test" emoji, in an order drawn once; no data is needed."""
+    check_choice("split", split, ("train", "test"))
+    found: dict[str, list[str]] = json.loads(check_bytes(CAPTIONS, "captions.json").read_text())
+    return found[split]
+
+
+def ship(emoji: Emoji) -> Path:
+    """Write the captions that `captions` reads, with the rights that Unicode has in them."""
+    found: dict[str, list[str]] = {"train": [], "test": []}
+    for i in torch.randperm(len(emoji), generator=torch.Generator().manual_seed(0)).tolist():
+        found["test" if emoji.rows[i].held_out else "train"].append(emoji.rows[i].caption)
+    folder = WEIGHTS / CAPTIONS
+    write_whole(folder / "captions.json", json.dumps(found, ensure_ascii=False, indent=0) + "\n")
+    write_whole(folder / "LICENSE.txt", f"{SOURCES['captions'].rights}\n")
+    remember(CAPTIONS)
+    return folder
 
 
 def build(sources: Path, out: Path) -> Iterator[int]:
