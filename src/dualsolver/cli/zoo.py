@@ -139,7 +139,9 @@ def _data(chosen: argparse.Namespace) -> None:
 
 
 def _statistics(chosen: argparse.Namespace) -> None:
-    from ..zoo.data import read
+    from ..zoo.entries import entry
+    from ..zoo.fit import dataset
     from ..zoo.references import make
 
+    read = dataset(entry(chosen.name))
     print(make(chosen.name, {split: read(split, chosen.data) for split in ("train", "test")}))

@@ -22,6 +22,7 @@ from .training import Record, Run, seed_of, train
 
 TASKS = {  # kind -> module and name of the function that makes its task
     "classifier": ("classifiers", "task"),
+    "features": ("classifiers", "task"),
     "autoencoder": ("autoencoder", "task"),
     "dit": ("generators", "dit_task"),
     "gmdit": ("generators", "gmdit_task"),
