@@ -32,9 +32,8 @@ def add(commands: Any) -> None:
     one("--nfe", default=["4"], help="evaluations of the network, such as 3 5 or 3..9 (4)", **many)
     one(
         "--objective",
-        default=["hard-label"],
-        help="hard-label (default), soft-label, sample, trajectory, "
-        "feature, clip, cosine; several, with weights, as in: hard-label feature=0.1",
+        help="hard-label (default for classes), clip (for prompts), soft-label, sample, trajectory, feature, "
+        "cosine; several, with weights, as in: hard-label feature=0.1",
         **many,
     )
     one(
@@ -113,6 +112,7 @@ def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, An
     backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
     guidance = named.guidance(backbone, chosen.guidance)
     items = named.items(backbone, chosen.prompts)
+    chosen.objective = chosen.objective or ["hard-label" if backbone.classes else "clip"]
     classifiers = chosen.classifier or default_classifier(chosen.backbone)
     clips = chosen.clip or ["zoo:emoji-vit-base"] * chosen.backbone.startswith("emoji-")
     objective, facts = named.objective(chosen.objective, classifiers, chosen.features, chosen.device, clips)

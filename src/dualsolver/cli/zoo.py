@@ -107,12 +107,15 @@ def _sample(chosen: argparse.Namespace) -> None:
 
 def _measure(chosen: argparse.Namespace) -> None:
     from ..zoo import entries, measure
-    from ..zoo.cards import card
     from ..zoo.data import read
 
-    kind, test = entries.entry(chosen.name).kind, read("test", chosen.data)
-    train = read("train", chosen.data)
-    command = f"dual-solver zoo measure {chosen.name}"
+    command, kind = f"dual-solver zoo measure {chosen.name}", entries.entry(chosen.name).kind
+    if entries.entry(chosen.name).data == "emoji":
+        from ..zoo.emoji import measure as emoji
+
+        command += f" --count {chosen.count}" * (kind in ("pixart", "sana"))
+        return _carded(chosen.name, *emoji.figures(chosen.name, chosen.count, chosen.data, print), command)
+    train, test = (read(split, chosen.data) for split in ("train", "test"))
     if kind in ("classifier", "autoencoder"):
         found = {"classifier": measure.classifier, "autoencoder": measure.autoencoder}[kind](
             chosen.name, test
@@ -120,9 +123,15 @@ def _measure(chosen: argparse.Namespace) -> None:
     else:
         found = measure.generator(chosen.name, train, test, chosen.count, told=print)
         command += f" --count {chosen.count}"
-    for what, value in found.items():
+    return _carded(chosen.name, found, train.hash, command)
+
+
+def _carded(name: str, figures: dict[str, float], data: str, command: str) -> None:
+    from ..zoo.cards import card
+
+    for what, value in figures.items():
         print(f"{value:12.4f}  {what}")
-    print(card(chosen.name, train.hash, found, command))
+    print(card(name, data, figures, command))
 
 
 def _data(chosen: argparse.Namespace) -> None:

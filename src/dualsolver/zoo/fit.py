@@ -16,7 +16,7 @@ from .data import read
 from .emoji import data as emoji
 from .entries import Entry, entry
 from .latents import latents
-from .registry import home, load, path, remember
+from .registry import home, path, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
 
@@ -79,12 +79,25 @@ def fit(
         remember(name)
 
 
+PARTS = {  # kind -> the folders of its weights, and what their names begin with in training
+    "dit": {"transformer": ""},
+    "gmdit": {"transformer": ""},
+    "pixart": {"transformer": "transformer.", "text_encoder": "text."},
+    "sana": {"transformer": "transformer.", "text_encoder": "text."},
+}
+
+
 def _shipped(name: str, task: Task) -> list[list[int]]:
     """Load the shipped weights into a task's model; return how they were trained."""
-    folder = path(name)
-    shipped = load(name)
-    shipped = getattr(shipped, "transformer", shipped)
-    task.model.load_state_dict({key: value.float() for key, value in shipped.state_dict().items()})
+    from safetensors.torch import load
+
+    folder, state = path(name), dict[str, torch.Tensor]()
+    for part, prefix in PARTS.get(entry(name).kind, {"": ""}).items():
+        for file in (folder / part).glob("*.safetensors"):
+            state |= {prefix + key: value.float() for key, value in load(file.read_bytes()).items()}
+    twice = {"text.encoder.embed_tokens.weight": "text.shared.weight"}  # T5's, which files hold once
+    state |= {key: state[other] for key, other in twice.items() if other in state}
+    task.model.load_state_dict(state)
     plans: list[list[int]] = json.loads((folder / "plans.json").read_text())
     return plans
 
