@@ -1,6 +1,7 @@
 """The emoji models: what they are trained on is what plain diffusers and open_clip then do."""
 
 import copy
+import json
 
 import open_clip
 import pytest
@@ -9,6 +10,7 @@ from diffusers import DDPMScheduler, PixArtAlphaPipeline, SanaPipeline
 from torch.distributions import Normal, kl_divergence
 
 from dualsolver import backbones, clip
+from dualsolver.cli import main
 from dualsolver.schedule import VP
 from dualsolver.zoo import autoencoder, fit
 from dualsolver.zoo.emoji import clips, compressor, data, measure, pixart, sana, texts
@@ -32,6 +34,11 @@ def emoji():
     generator = torch.Generator().manual_seed(0)
     pictures = torch.randint(0, 256, (len(ROWS), 3, 32, 32), generator=generator, dtype=torch.uint8)
     return data.Emoji(pictures, torch.arange(len(ROWS)), ROWS, "none")
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
 
 
 def trained(task, steps=3, rate=1e-2):
@@ -159,3 +166,19 @@ def test_the_judge_of_the_emoji_is_of_an_architecture_of_its_own():
     assert list(families.values()).count("resnet") == 1 == list(families.values()).count("test_convnext")
     assert families["emoji-judge"] == "resnet"
     assert len([name for name in families if name.startswith("emoji-vit-")]) == 6
+
+
+def test_a_command_learns_a_solver_through_clip(folders, tmp_path, capsys):
+    home, _ = folders
+    trained(clips.task(CLIP, 0, emoji())).export(tmp_path / "clip")
+    (tmp_path / "prompts.txt").write_text("\n".join(NAMES))
+    named = ["--backbone", home / "sana", "--clip", tmp_path / "clip", "--prompts", tmp_path / "prompts.txt"]
+    rest = ["--preset", "paper", "--nfe", "2", "--steps", "1", "--batch", "4", "--out", tmp_path / "out"]
+    assert main(["learn", *map(str, named + rest)]) == 0
+    assert "held-out loss" in capsys.readouterr().out
+    record = json.loads((tmp_path / "out" / "nfe-2" / "log.jsonl").read_text())
+    assert 0.1 < record["loss"] < 10
+    assert record["gradient"] > 1e-6
+    about = json.loads((tmp_path / "out" / "scheduler_config.json").read_text())["provenance"]
+    assert about["objective"] == {"clip": 1.0}
+    assert about["clip"] == {str(tmp_path / "clip"): clip.load(str(tmp_path / "clip")).sha256}
