@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench mutants clean
+.PHONY: demo test lint docs format bench mutants clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; torch is a large download) ..."
@@ -11,7 +11,7 @@ BIN := .venv/bin
 	@$(BIN)/uv pip install --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: .venv/ready  ## sample the toy and fashion-dit with every solver: tables of errors and distances, pictures
+demo: .venv/ready  ## every solver on a known answer; then learn four steps for fashion-dit: tables, pictures
 	@$(BIN)/python scripts/demo.py
 	@$(BIN)/python scripts/demo_fashion.py
 
@@ -22,6 +22,9 @@ lint: .venv/ready  ## ruff (lint and format) and mypy --strict
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+docs: .venv/ready  ## build the documentation into site/; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: .venv/ready
 	@$(BIN)/ruff check --fix
@@ -34,4 +37,4 @@ mutants: .venv/ready  ## change one symbol at a time in the solvers; the fast te
 	@$(BIN)/python scripts/mutants.py
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache

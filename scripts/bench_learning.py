@@ -60,19 +60,21 @@ class RandomDiT(Backbone):
         return torch.full_like(condition, 1000)
 
     def model(self, x: Tensor, time: Tensor, condition: Tensor) -> Tensor:
-        return self.transformer(x, timestep=time, class_labels=condition).sample[:, :4]
+        output: Tensor = self.transformer(x, timestep=time, class_labels=condition).sample
+        return output[:, :4]
 
     def decode(self, latents: Tensor, clamp: bool = True) -> Tensor:
         return latents[:, :3] if self.vae is None else self.vae.decode(latents.float() / 0.18215).sample
 
 
-def classifier(size: str) -> nn.Module:
+def classifier(size: str) -> Any:
     """What the images are judged by."""
     if size == "S":
         return nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 1000)).requires_grad_(False)
     from torchvision.models import mobilenet_v3_large
 
-    return mobilenet_v3_large().eval().requires_grad_(False)
+    found: nn.Module = mobilenet_v3_large().eval().requires_grad_(False)
+    return found
 
 
 def peak() -> float:

@@ -1,54 +1,70 @@
-"""Sample the embedded fashion-dit by three solvers at four budgets: a picture and a table (`make demo`)."""
+"""Learn a four-step solver for the embedded fashion-dit and show it beside fixed ones (`make demo`)."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from time import perf_counter
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 import dualsolver as ds
-from dualsolver import features
+from dualsolver import cli, features
 from dualsolver.backbones import Backbone
 from dualsolver.metrics import Accuracy
+from dualsolver.pictures import grid, save_png
 from dualsolver.zoo import generate, measure
-from dualsolver.zoo.pictures import grid, save_png
 
-MODEL, COUNT, BATCH, SHOWN = "fashion-dit", 300, 100, 20
-BUDGETS = (3, 5, 10, 50)
-SOLVERS = {"DDIM": ds.DDIM, "DPM-Solver++(2M)": ds.DPMpp, "UniPC": ds.UniPC}
-PICTURE = Path("runs/demo/fashion.png")
+MODEL, COUNT, BATCH, SHOWN = "fashion-dit", 300, 50, 20
+SEED = 10**6  # of the first image: none that was learned from
+FIXED = {"DDIM": ds.DDIM, "DPM-Solver++(2M)": ds.DPMpp, "UniPC": ds.UniPC}
+BUDGETS = (3, 4, 5, 10, 20, 50)
+FEW = (*((name, 4) for name in FIXED), ("Dual-Solver", 4), ("DDIM", 20))  # the rows of the first picture
+OUT = Path("runs/demo")
+LEARN = ["learn", "--backbone", MODEL, "--nfe", "4", "--out", str(OUT / "learned")]
 
 
 def run(backbone: Backbone, solver: ds.Solver, classes: Tensor, bar: tqdm[None]) -> Tensor:
-    """Return the images, one row of the bar an evaluation of a batch."""
+    """Return the images; the bar counts evaluations."""
     found = []
-    for batch in generate.images(backbone, solver, classes, generate.guidance_of(MODEL), batch=BATCH):
+    for batch in generate.images(backbone, solver, classes, backbone.guidance, SEED, BATCH):
         found.append(batch)
         bar.update(solver.nfe * len(batch))
     return torch.cat(found)
 
 
+def learned() -> ds.Solver:
+    """Learn four steps by the command that anybody would use; a second time they are there already."""
+    print(f"\n$ dual-solver {' '.join(LEARN)}", flush=True)
+    start = perf_counter()
+    if code := cli.main(LEARN):
+        sys.exit(code)
+    print(f"({perf_counter() - start:.0f} s)")
+    return ds.load(OUT / "learned", nfe=4)[0]
+
+
 def main() -> None:
-    """Print the distances, save the picture."""
+    """Learn, print the distances, save the pictures."""
     backbone, judge = ds.zoo.load(MODEL), features.of(ds.zoo.load("judge"))
-    classes = torch.arange(COUNT) % 10
+    solvers = {(name, nfe): solver(nfe) for name, solver in FIXED.items() for nfe in BUDGETS}
+    solvers["Dual-Solver", 4] = learned()
+    classes, rows, cells = torch.arange(COUNT) % 10, {}, {}
+    with tqdm(total=COUNT * sum(nfe for _, nfe in solvers), unit="eval", leave=False) as bar:
+        for key, solver in solvers.items():
+            images = run(backbone, solver, classes, bar)
+            rows[key], seen = images[:SHOWN], measure.look(judge, [images])
+            right = Accuracy.of(seen.logits, classes).share
+            cells[key] = f"{measure.distance(seen, 'judge'):.2f} ({right:.0%})"
     print(f"\n{MODEL}: Frechet distance to the real test images (accuracy), by the judge, {COUNT} images")
-    print(f"{'solver':<20}" + "".join(f"{f'NFE {nfe}':>16}" for nfe in BUDGETS))
-    rows = []
-    with tqdm(total=len(SOLVERS) * COUNT * sum(BUDGETS), unit="eval", leave=False) as bar:
-        for name, solver in SOLVERS.items():
-            cells = []
-            for nfe in BUDGETS:
-                images = run(backbone, solver(nfe), classes, bar)
-                rows.append(images[:SHOWN])
-                seen = measure.look(judge, [images])
-                right = Accuracy.of(seen.logits, classes).share
-                cells.append(f"{measure.distance(seen, 'judge'):.2f} ({right:.0%})")
-            tqdm.write(f"{name:<20}" + "".join(f"{cell:>16}" for cell in cells))
-    save_png(PICTURE, grid(torch.cat(rows), columns=SHOWN))
-    print(f"picture: {PICTURE} (a row a solver and budget, in the table's order; same noise in every row)")
+    print(f"{'solver':<20}" + "".join(f"{f'NFE {nfe}':>13}" for nfe in BUDGETS))
+    for name in (*FIXED, "Dual-Solver"):
+        print(f"{name:<20}" + "".join(f"{cells.get((name, nfe), ''):>13}" for nfe in BUDGETS))
+    print("\nPictures, a row a solver, the same noise in every row:")
+    for file, keys in (("few.png", FEW), ("budgets.png", tuple(rows))):
+        save_png(OUT / file, grid(torch.cat([rows[key] for key in keys]), columns=SHOWN))
+        print(f"  {OUT / file}: {', '.join(f'{name} {nfe}' for name, nfe in keys)}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 
 import tiny_clip
 from dualsolver.clip import load
-from dualsolver.images import to_bytes
 
 PROMPTS = ["a bag", "an ankle boot", "a dress of silk"]
 
@@ -29,7 +28,8 @@ def pictures(size):
 def theirs(name, images, **options):
     model, _, prepare = open_clip.create_model_and_transforms(name, **options)
     model = model.eval()
-    batch = torch.stack([prepare(Image.fromarray(image.numpy())) for image in to_bytes(images)])
+    as_bytes = (images * 255).round().byte().permute(0, 2, 3, 1)
+    batch = torch.stack([prepare(Image.fromarray(image.numpy())) for image in as_bytes])
     with torch.no_grad():
         seen, read = model.encode_image(batch), model.encode_text(open_clip.get_tokenizer(name)(PROMPTS))
     return torch.cosine_similarity(seen, read)

@@ -10,6 +10,7 @@ from diffusers import DDPMScheduler, PixArtAlphaPipeline, SanaPipeline
 from torch.distributions import Normal, kl_divergence
 
 from dualsolver import backbones, clip
+from dualsolver.backbones.prompts import MASK, TEXT
 from dualsolver.cli import main
 from dualsolver.schedule import VP
 from dualsolver.zoo import autoencoder, fit
@@ -82,7 +83,7 @@ def test_plain_diffusers_encodes_prompts_as_training_did_and_draws(folders, name
         wanted = models[name]["text"](said.ids[0], attention_mask=said.mask[0])[0][0][said.mask[0, 0].bool()]
         backbone = backbones.load(home / name)
         found = backbone.conditions(["Red heart"])
-    assert torch.allclose(found["embeds"][0][found["mask"][0].bool()], wanted, atol=2e-2)
+    assert torch.allclose(found[TEXT][0][found[MASK][0].bool()], wanted, atol=2e-2)
     assert wanted.std() > 0.1
 
 
@@ -95,11 +96,11 @@ def test_a_backbone_gives_what_the_whole_padding_gives(folders):
         said = {"complex_human_instruction": texts.instruction().split("\n")} if name == "sana" else {}
         embeds, mask, *_ = pipe.encode_prompt(["red heart"], do_classifier_free_guidance=False, **said)
         ours = backbone.conditions(["red heart"])
-        assert ours["embeds"].shape[1] < embeds.shape[1]
+        assert ours[TEXT].shape[1] < embeds.shape[1]
         with torch.no_grad():
             one, other = (
                 backbone.model(x, time, ours),
-                backbone.model(x, time, {"embeds": embeds, "mask": mask}),
+                backbone.model(x, time, ours | {TEXT: embeds, MASK: mask}),
             )
         assert torch.allclose(one, other, atol=1e-5)
 

@@ -1,14 +1,18 @@
 """Sampling at scale on the toy backbone: nothing counted twice, the same sums in any split, honest errors."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import dualsolver as ds
 from dualsolver.backbones import load
-from dualsolver.evaluate import Sampling, evaluate, gathered, report
+from dualsolver.evaluate import estimates, evaluate, gathered, report
 from dualsolver.features import Seen
 from dualsolver.metrics import Accuracy, Moments, frechet, precision_recall
+from dualsolver.sampling import Sampling
 from dualsolver.statistics import Statistics
+from dualsolver.tally import spread
 
 TOY = load("toy")
 MEANS = torch.tensor([-1.0, 0.6, 1.5])
@@ -100,12 +104,37 @@ def test_another_run_is_refused_in_the_same_folder(tmp_path):
         gathered(tmp_path, {"solver": "unipc"})
 
 
-def test_the_standard_error_is_the_spread_over_seeds(tmp_path):
-    reference = Statistics(torch.zeros(4), torch.eye(4))
-    found = []
+def test_a_solver_that_diverges_is_named_and_nothing_of_it_counted(tmp_path):
+    job = sampling()
+    table = replace(job.table, weights=job.table.weights * 1e20)
+    with pytest.raises(ValueError, match="images of batch 0 are not finite: the solver diverges"):
+        run(replace(job, table=table), tmp_path)
+    assert not book_of(tmp_path).done
+
+
+def test_a_damaged_file_is_named_and_its_share_made_again(tmp_path):
+    run(sampling(), tmp_path)
+    [path] = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="safetensors is damaged"):
+        run(sampling(), tmp_path)
+    path.unlink()
+    run(sampling(), tmp_path)
+    assert sum_of(book_of(tmp_path)).count == 600
+
+
+def test_standard_errors_are_the_spread_over_seeds_and_a_shared_noise_makes_a_difference_surer(tmp_path):
+    reference, found = {"pixels": Statistics(torch.zeros(4), torch.eye(4))}, {2: [], 3: []}
     for seed in range(30):
-        run(sampling(count=200, seed=seed, nfe=2), tmp_path / str(seed))
-        found.append(report(book_of(tmp_path / str(seed)), {"pixels": reference}))
+        for nfe, figures in found.items():
+            run(sampling(count=200, seed=seed, nfe=nfe), tmp_path / f"{nfe}-{seed}")
+            figures.append(estimates(book_of(tmp_path / f"{nfe}-{seed}"), reference, {}))
     for name in ("frechet (pixels)", "pixel mean"):
-        values, errors = (torch.tensor([f[name][i] for f in found], dtype=torch.float64) for i in (0, 1))
+        two, three = found.values()
+        values, errors = (torch.tensor([f[name][i] for f in two], dtype=torch.float64) for i in (0, 1))
         assert 0.6 < float(errors.mean() / values.std()) < 1.6, name
+        apart = [b[name].value - a[name].value for a, b in zip(two, three, strict=True)]
+        without = [torch.tensor([a[name].without, b[name].without]) for a, b in zip(two, three, strict=True)]
+        paired = torch.tensor([spread(pair.diff(dim=0)[0].tolist()) for pair in without])
+        assert 0.6 < float(paired.mean() / torch.tensor(apart).std()) < 1.6, name
+        assert paired.mean() < errors.mean() / 3

@@ -170,7 +170,7 @@ def test_mistakes_are_one_line(tmp_path, weights):
     torch.save({"weight": torch.zeros(1)}, other)
     image = torch.zeros(1, 3, 8, 8)
     calls = {
-        "'efficientnet-lite0', 'inception', not 'vgg'": lambda: features.load("vgg"),
+        "'efficientnet-lite0', 'inception', 'pixels', not 'vgg'": lambda: features.load("vgg"),
         "no EfficientNet-Lite0 weights at": lambda: features.load("efficientnet-lite0", tmp_path / "no"),
         "not the file it should be": lambda: features.load("efficientnet-lite0", damaged),
         "no Inception weights at": lambda: features.load("inception", tmp_path / "no"),

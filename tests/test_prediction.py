@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -178,6 +180,10 @@ def test_what_is_not_a_pair_is_refused():
         (lambda: from_noise([1.0, 2.0]), r"noise must be a tensor of floating-point .*, not \[1.0, 2.0\]"),
         (lambda: from_noise(torch.tensor(1.0)), r"batch first, not tensor\(1.\)"),
         (lambda: from_noise(torch.ones(2, dtype=torch.int)), "noise must be a tensor of floating-point"),
+        (lambda: from_noise(torch.tensor([1.0, math.nan])), "noise must be finite, but holds NaN"),
+        (lambda: from_noise(torch.tensor([math.inf])), "noise must be finite"),
+        (lambda: ds.clipped(torch.sin, "flow"), "a schedule is one of"),
+        (lambda: ds.clipped(torch.sin, ds.Flow(), 1.0, -1.0), "high must be a finite number greater than 1"),
     ],
 )
 def test_what_is_no_model_schedule_or_noise_is_refused(call, words):
@@ -195,6 +201,14 @@ def test_a_table_for_another_schedule_is_refused():
         ValueError, match="made for another schedule: its alpha differs from that of vp-linear"
     ):
         ds.sample(predict, torch.ones(2, 3), ds.DPMpp(3)(ds.Flow()))
+
+
+def test_a_model_may_change_its_time_in_place():
+    predict = ds.wrap(lambda x, time: x + time.mul_(2).view(-1, 1), ds.Flow(), "data")
+    x = torch.ones(1, 3)
+    assert torch.equal(
+        ds.sample(predict, x, ds.DDIM(3)(ds.Flow())), ds.sample(predict, x, ds.DDIM(3)(ds.Flow()))
+    )
 
 
 def test_half_precision_predictions_do_not_lower_the_states():

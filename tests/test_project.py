@@ -68,6 +68,8 @@ def test_what_cannot_be_projected_says_why_and_stays_as_it_was():
     with pytest.raises(ValueError, match="t must be at least two strictly decreasing times"):
         ds.project(solver, ds.Heun(5)(schedule), schedule)  # stages repeat a time
     assert torch.equal(solver(schedule).weights, ds.BNS(5)(schedule).weights)
+    with pytest.raises(ValueError, match="a Table is needed, not DDIM: call the solver on a schedule first"):
+        ds.project(solver, ds.DDIM(5), schedule)
     with pytest.raises(ValueError, match="only learned solvers can be set to other methods, not DDIM"):
         ds.project(ds.DDIM(3), ds.DDIM(3)(schedule), schedule)
 

@@ -164,6 +164,13 @@ def test_learned_times_start_where_told_and_keep_their_ends():
     [
         (lambda: ds.VP.linear()(1.2), r"t = 1.2 leaves the time range"),
         (lambda: ds.Flow()(float("nan")), "leaves the time range"),
+        (lambda: ds.VP.linear()("0.5"), "t must be a number or a tensor of numbers, not '0.5'"),
+        (lambda: ds.VE()(None), "t must be a number or a tensor of numbers, not None"),
+        (lambda: ds.Flow().time("x"), "half_log_snr must be a number"),
+        (lambda: ds.Flow().grid(3, start="1"), "start must be a finite number, not '1'"),
+        (lambda: ds.Flow().grid(3, end=float("nan")), "end must be a finite number, not nan"),
+        (lambda: ds.VP.cosine(offset=-2.0), "offset must be a finite number"),
+        (lambda: ds.VP.cosine(max_beta="1"), "max_beta must be a finite number"),
         (lambda: ds.VP.from_betas([1.0, 0.1]), "strictly between 0 and 1"),
         (lambda: ds.Flow(shift=0.0), "shift must be a finite number greater than 0"),
         (lambda: ds.VE(3.0, 2.0), "sigma_max must be a finite number greater than 3"),

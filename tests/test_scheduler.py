@@ -187,6 +187,9 @@ def test_previews_are_the_data_that_the_network_sees():
     scheduler.set_timesteps(4)
     pair = scheduler.step(model(X, t), t, X, return_dict=False)
     assert all(torch.equal(a, b) for a, b in zip(pair, output.values(), strict=True))
+    for t in scheduler.timesteps[1:]:
+        last = scheduler.step(X, t, X)
+    assert torch.equal(last.pred_original_sample, last.prev_sample)
 
 
 def test_a_step_is_differentiable():
@@ -324,6 +327,8 @@ def test_a_folder_a_config_and_back(tmp_path):
     first.save_pretrained(tmp_path / "b")
     second = DualSolverScheduler.from_pretrained(tmp_path / "b")
     assert second.config.fallback == "ddim"
+    config = DDIMScheduler(beta_schedule="linear").config
+    assert DualSolverScheduler.from_config(config, solver=tmp_path / "b").config.fallback == "ddim"
     assert second.config.provenance["seed"] == 7
     loaded, schedule, info = ds.load(tmp_path / "b", nfe=5)
     assert info["seed"] == 7
@@ -385,8 +390,11 @@ def test_another_diffusers_scheduler_takes_our_config():
 
 
 def test_mistakes_are_one_line(tmp_path):
-    good, extra, cut = (ds.save(drawn(4), tmp_path / n, schedule=VP, prediction="noise") for n in "abc")
+    good, extra, cut, later = (
+        ds.save(drawn(4), tmp_path / n, schedule=VP, prediction="noise") for n in "abcd"
+    )
     extra.write_text(json.dumps(json.loads(good.read_text()) | {"solverz": 1}))
+    later.write_text(json.dumps(json.loads(good.read_text()) | {"format": 2}))
     cut.write_text(cut.read_text()[:200])
     config = DDIMScheduler().config
     ready = scheduler_of("ddim")
@@ -397,9 +405,13 @@ def test_mistakes_are_one_line(tmp_path):
     calls = {
         "unknown solverz: remove it": lambda: DualSolverScheduler.from_pretrained(tmp_path / "b"),
         "not a valid JSON": lambda: DualSolverScheduler.from_pretrained(tmp_path / "c"),
+        "format is 2, but this version": lambda: DualSolverScheduler.from_pretrained(tmp_path / "d"),
+        "the scheduler of /no/where: no folder of that name": lambda: DualSolverScheduler.from_pretrained(
+            "/no/where"
+        ),
         "not a whole artifact": lambda: DualSolverScheduler.from_config(config, solver=tmp_path / "c"),
         "say which solver": lambda: DualSolverScheduler.from_config(config),
-        "no folder nowhere, no fixed solver of that name": lambda: DualSolverScheduler.from_config(
+        "no folder nowhere of a learned solver, and no fixed": lambda: DualSolverScheduler.from_config(
             config, solver="nowhere"
         ),
         "dual is learned": lambda: DualSolverScheduler.from_config(config, solver="dual"),
@@ -415,6 +427,7 @@ def test_mistakes_are_one_line(tmp_path):
         "take a learned variance off": lambda: ready.step(torch.cat([X, X]), 999, X),
         "timestep 700 is none of": lambda: ready.step(X, 700, X),
         "say how many steps": lambda: ready.set_timesteps(),
+        "mu must be a finite number": lambda: scheduler_of("ddim", FLOW, "velocity").set_timesteps(4, mu="a"),
         "not both": lambda: ready.set_timesteps(sigmas=[1.0], timesteps=[1.0]),
         "num_inference_steps = 3, but 2": lambda: ready.set_timesteps(3, sigmas=[2.0, 1.0]),
         "num_inference_steps must be a whole": lambda: ready.set_timesteps(0),

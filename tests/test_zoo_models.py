@@ -7,6 +7,7 @@ import torch
 
 import dualsolver as ds
 from dualsolver import features
+from dualsolver.draws import noise
 from dualsolver.metrics import Accuracy, Moments, frechet
 from dualsolver.zoo import classifiers, data, entries, generate, measure, references
 
@@ -30,8 +31,7 @@ def figures(name):
 def drawn(request):
     """A generator and 60 guided images of it by few steps, classes in turn."""
     backbone, classes = ds.zoo.load(request.param), torch.arange(60) % 10
-    scale = generate.guidance_of(request.param)
-    batches = generate.images(backbone, ds.DPMpp(10), classes, scale, batch=30)
+    batches = generate.images(backbone, ds.DPMpp(10), classes, backbone.guidance, batch=30)
     return request.param, backbone, classes, torch.cat(list(batches))
 
 
@@ -42,17 +42,15 @@ def test_samples_are_seen_as_their_class(drawn):
 
 
 def test_an_image_is_the_same_in_any_batch(drawn):
-    name, backbone, classes, images = drawn
-    scale = generate.guidance_of(name)
-    alone = generate.images(backbone, ds.DPMpp(10), classes[17:18], scale, first=17)
+    _, backbone, classes, images = drawn
+    alone = generate.images(backbone, ds.DPMpp(10), classes[17:18], backbone.guidance, first=17)
     assert torch.allclose(next(alone)[0], images[17], atol=1e-3)
 
 
 def test_more_evaluations_come_closer_to_the_exact_solution(drawn):
-    name, backbone, classes, _ = drawn
-    scale = generate.guidance_of(name)
-    start = backbone.schedule.prior(generate.noise(backbone.shape, range(4)))
-    predict = backbone.predict(classes[:4], scale)
+    _, backbone, classes, _ = drawn
+    start = backbone.schedule.prior(noise(backbone.shape, range(4)))
+    predict = backbone.predict(classes[:4], backbone.guidance)
     with torch.no_grad():
         exact, *few = (ds.sample(predict, start, ds.DDIM(n)(backbone.schedule)) for n in (80, 5, 10, 20))
     errors = [(x - exact).square().mean().sqrt().item() for x in few]

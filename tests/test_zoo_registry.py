@@ -70,7 +70,7 @@ def test_the_judge_is_alone_in_its_family():
 def test_commands_turn_mistakes_into_a_line_and_exit_code_2(capsys, tmp_path):
     for arguments, says in (
         (["zoo", "show", "judgee"], "must be one of 'judge'"),
-        (["zoo", "sample", "judge"], "the model to sample must be one of 'dit', 'gmdit'"),
+        (["zoo", "sample", "judge"], "no folder judge and no hub id (OWNER/NAME); built in: fashion-dit"),
         (["zoo", "train", "linear-4x4", "--data", str(tmp_path)], "no Fashion-MNIST in"),
         (["zoo", "list", "--threads", "0"], "--threads must be a whole number"),
     ):

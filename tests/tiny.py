@@ -27,10 +27,10 @@ def randomised(network, std=0.3):
     return network.eval()
 
 
-def autoencoder():
+def autoencoder(**options):
     torch.manual_seed(0)
     sizes = {"block_out_channels": [8, 8], "layers_per_block": 1, "norm_num_groups": 4}
-    return AutoencoderKL(**BLOCKS, **sizes, latent_channels=4, sample_size=16).eval()
+    return AutoencoderKL(**BLOCKS, **sizes, latent_channels=4, sample_size=16, **options).eval()
 
 
 def dit(folder, variance=True, **scheduler):

@@ -1,6 +1,5 @@
-"""Tiny random pipelines of the common text-to-image families, without text encoders: they take embeddings."""
+"""Tiny random pipelines of the common text-to-image families, with tokenizers that were never trained."""
 
-import torch
 from diffusers import (
     DDIMScheduler,
     FlowMatchEulerDiscreteScheduler,
@@ -12,8 +11,10 @@ from diffusers import (
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
 )
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
 
 from tiny import autoencoder, randomised
+from tiny_text import t5
 
 UNET = {
     "sample_size": 8,
@@ -30,39 +31,58 @@ UNET = {
 BETAS = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012, "clip_sample": False}
 
 
-def embeds(count=2, length=6, width=16, seed=0):
-    return torch.randn(count, length, width, generator=torch.Generator().manual_seed(seed))
-
-
-def stable(prediction="epsilon"):
-    """Stable Diffusion 1.5, or 2.1 with its velocities."""
-    scheduler = DDIMScheduler(**BETAS, steps_offset=1, prediction_type=prediction)
-    parts = {
-        "vae": autoencoder(),
-        "unet": randomised(UNet2DConditionModel(**UNET), 0.2),
-        "scheduler": scheduler,
-    }
-    none = ("text_encoder", "tokenizer", "safety_checker", "feature_extractor")
-    return StableDiffusionPipeline(**parts, **dict.fromkeys(none), requires_safety_checker=False)
-
-
-def xl():
-    """Stable Diffusion XL: pooled embeddings and time ids."""
-    options = {"addition_embed_type": "text_time", "addition_time_embed_dim": 4}
-    network = UNet2DConditionModel(**UNET, **options, projection_class_embeddings_input_dim=6 * 4 + 16)
-    none = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
-    return StableDiffusionXLPipeline(
-        vae=autoencoder(),
-        unet=randomised(network, 0.2),
-        scheduler=DDIMScheduler(**BETAS, steps_offset=1),
-        **dict.fromkeys(none),
-        add_watermarker=False,
-        force_zeros_for_empty_prompt=False,
+def clip(kind=CLIPTextModel, width=16, name=""):
+    """A CLIP text encoder with its tokenizer, as parts of a pipeline."""
+    letters = "abcdefghijklmnopqrstuvwxyz,."
+    words = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
+    tokenizer = CLIPTokenizer({word: i for i, word in enumerate(words)}, [], model_max_length=12)
+    config = CLIPTextConfig(
+        vocab_size=len(words),
+        hidden_size=width,
+        intermediate_size=16,
+        projection_dim=width,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=12,
+        bos_token_id=0,
+        eos_token_id=1,
     )
+    return {f"text_encoder{name}": randomised(kind(config)), f"tokenizer{name}": tokenizer}
 
 
-def three(**scheduler):
-    """Stable Diffusion 3."""
+def stable(folder, prediction="epsilon", **network):
+    """Write Stable Diffusion 1.5, or 2.1 with its velocities."""
+    scheduler = DDIMScheduler(**BETAS, steps_offset=1, prediction_type=prediction)
+    StableDiffusionPipeline(
+        unet=randomised(UNet2DConditionModel(**UNET | network), 0.2),
+        vae=autoencoder(),
+        scheduler=scheduler,
+        **clip(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    ).save_pretrained(folder)
+    return folder
+
+
+def xl(folder, zeros=True):
+    """Write Stable Diffusion XL: two encoders, pooled embeddings, time ids and an unconditional zero."""
+    options = {"addition_embed_type": "text_time", "addition_time_embed_dim": 4}
+    network = UNet2DConditionModel(**UNET, **options, projection_class_embeddings_input_dim=6 * 4 + 8)
+    StableDiffusionXLPipeline(
+        unet=randomised(network, 0.2),
+        vae=autoencoder(),
+        scheduler=DDIMScheduler(**BETAS, steps_offset=1),
+        **clip(width=8),
+        **clip(CLIPTextModelWithProjection, 8, "_2"),
+        add_watermarker=False,
+        force_zeros_for_empty_prompt=zeros,
+    ).save_pretrained(folder)
+    return folder
+
+
+def three(folder, **scheduler):
+    """Write Stable Diffusion 3: three encoders."""
     network = SD3Transformer2DModel(
         sample_size=8,
         patch_size=2,
@@ -76,17 +96,21 @@ def three(**scheduler):
         pooled_projection_dim=16,
         pos_embed_max_size=16,
     )
-    none = [f"{part}{i}" for part in ("text_encoder", "tokenizer") for i in ("", "_2", "_3")]
-    return StableDiffusion3Pipeline(
+    encoder, tokenizer = t5()
+    StableDiffusion3Pipeline(
         transformer=randomised(network, 0.2),
         scheduler=FlowMatchEulerDiscreteScheduler(**{"shift": 3.0, **scheduler}),
-        vae=autoencoder(),
-        **dict.fromkeys(none),
-    )
+        vae=autoencoder(shift_factor=0.06),
+        **clip(CLIPTextModelWithProjection, 8),
+        **clip(CLIPTextModelWithProjection, 8, "_2"),
+        text_encoder_3=encoder,
+        tokenizer_3=tokenizer,
+    ).save_pretrained(folder)
+    return folder
 
 
-def flux():
-    """Flux: packed latents, embedded guidance, dynamic shifting."""
+def flux(folder, guidance=True):
+    """Write Flux: packed latents, embedded guidance, dynamic shifting."""
     network = FluxTransformer2DModel(
         patch_size=1,
         in_channels=16,
@@ -97,12 +121,15 @@ def flux():
         joint_attention_dim=16,
         pooled_projection_dim=16,
         axes_dims_rope=(2, 2, 4),
-        guidance_embeds=True,
+        guidance_embeds=guidance,
     )
-    none = [f"{part}{i}" for part in ("text_encoder", "tokenizer") for i in ("", "_2")]
-    return FluxPipeline(
+    encoder, tokenizer = t5()
+    FluxPipeline(
         transformer=randomised(network, 0.2),
         scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
-        vae=autoencoder(),
-        **dict.fromkeys(none),
-    )
+        vae=autoencoder(shift_factor=0.1, mid_block_add_attention=False),
+        **clip(),
+        text_encoder_2=encoder,
+        tokenizer_2=tokenizer,
+    ).save_pretrained(folder)
+    return folder

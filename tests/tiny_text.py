@@ -16,8 +16,8 @@ from tiny import autoencoder, randomised
 TRUNK = {"num_attention_heads": 2, "attention_head_dim": 8, "num_layers": 2, "cross_attention_dim": 16}
 
 
-def pixart(folder):
-    """Write a PixArtAlphaPipeline with learned variances."""
+def t5():
+    """A T5 encoder and its tokenizer."""
     letters = [(f"▁{c}", -2.0) for c in "abcdefgh"] + [(chr(i), -3.0) for i in range(33, 127)]
     tokenizer = T5Tokenizer(
         vocab=[("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -1.0), *letters], extra_ids=0
@@ -26,10 +26,15 @@ def pixart(folder):
     config = T5Config(
         **sizes, feed_forward_proj="gated-gelu", is_encoder_decoder=False, vocab_size=len(tokenizer)
     )
+    return randomised(T5EncoderModel(config)), tokenizer
+
+
+def pixart(folder):
+    """Write a PixArtAlphaPipeline with learned variances."""
+    encoder, tokenizer = t5()
     network = PixArtTransformer2DModel(
         **TRUNK, in_channels=4, out_channels=8, caption_channels=16, sample_size=8
     )
-    encoder = randomised(T5EncoderModel(config))
     parts = (tokenizer, encoder, autoencoder(), randomised(network), DPMSolverMultistepScheduler())
     PixArtAlphaPipeline(*parts).save_pretrained(folder)
     return folder
@@ -49,13 +54,13 @@ def sana(folder, **network):
         max_position_embeddings=4096,
         query_pre_attn_scalar=8,
     )
-    options = {"in_channels": 4, "out_channels": 4, "sample_size": 4, "caption_channels": 16, **network}
+    options = {"in_channels": 4, "out_channels": 4, "sample_size": 16, "caption_channels": 16, **network}
     heads = {"num_cross_attention_heads": 2, "cross_attention_head_dim": 8}
     model = SanaTransformer2DModel(**TRUNK, **heads, **options)
     scheduler = DPMSolverMultistepScheduler(
         prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=3.0
     )
-    parts = (tokenizer, randomised(Gemma2Model(config)), compressor(), randomised(model), scheduler)
+    parts = (tokenizer, randomised(Gemma2Model(config)), compressor(), randomised(model, 0.2), scheduler)
     SanaPipeline(*parts).save_pretrained(folder)
     return folder
 

@@ -17,10 +17,12 @@ from typing import Any
 
 import torch
 
-from .evaluate import Sampling, evaluate, gathered, report
+from .evaluate import counts, estimates, evaluate, gathered
 from .files import write_whole
 from .fit import Workers
 from .judges import Judges
+from .parameters import lists_on_one_line
+from .sampling import Sampling
 from .solvers import Solver
 
 RESULT = "result.json"
@@ -28,11 +30,15 @@ RESULT = "result.json"
 
 @dataclass(frozen=True)
 class Cell:
-    """A solver's name, the solver, what is sampled with it, who judges, and where all cells are kept."""
+    """A solver's name, the solver, what is sampled with it, who judges, and where all cells are kept.
+
+    weights: the backbone's fingerprint, which takes a while to make.
+    """
 
     name: str
     solver: Solver
     sampling: Sampling
+    weights: str
     judges: Judges
     store: Path
     provenance: Mapping[str, Any]
@@ -42,7 +48,7 @@ class Cell:
         """What the sums depend on. Coefficients are rounded: the last bits differ from machine to machine."""
         job, table = self.sampling, self.sampling.table
         return {
-            "weights": job.backbone.fingerprint(),
+            "weights": self.weights,
             "t": _rounded(table.t),
             "coefficients": _rounded(table.weights),
             "items": hashlib.sha256(json.dumps(list(job.items)).encode()).hexdigest()[:16],
@@ -72,16 +78,18 @@ class Cell:
     def result(self) -> dict[str, Any]:
         """Merge what all processes have, and write and return the figures with their provenance."""
         book = gathered(self.folder, self.identity, self.sampling)
+        figures = estimates(book, self.judges.references(), self.judges.real)
         found = {
             "solver": self.name,
             "nfe": self.solver.nfe,
-            "figures": report(book, self.judges.references(), self.judges.real),
+            "figures": counts(book) | {name: figure[:2] for name, figure in figures.items()},
+            "without": {name: figure.without for name, figure in figures.items()},
             "parameters": self.solver.values(),
             **self.identity,
             "references": self.judges.provenance(),
             **self.provenance,
         }
-        write_whole(self.folder / RESULT, json.dumps(found, indent=1) + "\n")
+        write_whole(self.folder / RESULT, lists_on_one_line(json.dumps(found, indent=1)) + "\n")
         return found
 
 

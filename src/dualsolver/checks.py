@@ -40,6 +40,15 @@ def number(name: str, value: Any, above: float = -math.inf) -> float:
     return found
 
 
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not know or that this machine does not have."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].split(". ")[0]
+        raise ValueError(f"no device {name}: {reason}") from None
+
+
 def numbers(name: str, values: Any, length: int | None = None) -> Tensor:
     """Return a list (or vector) of finite numbers as float64, with the gradient that it may carry."""
     if isinstance(values, Tensor) and values.ndim == 1 and bool(values.isfinite().all()):
@@ -52,6 +61,14 @@ def numbers(name: str, values: Any, length: int | None = None) -> Tensor:
     if length is not None and len(found) != length:
         raise ValueError(f"{name} must hold {length} numbers, not {len(found)}")
     return found
+
+
+def tensor(name: str, value: Any) -> Tensor:
+    """Return a number, a tensor or nested lists of numbers as a float64 tensor on the CPU."""
+    try:
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be a number or a tensor of numbers, not {value!r:.80}") from None
 
 
 def falling(name: str, values: Any, length: int | None = None) -> Tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .tally import Estimate
+from .tally import spread
 
 TITLES = {
     "frechet (inception)": "FID",
@@ -16,6 +17,7 @@ TITLES = {
     "frechet": "Fréchet distance",
     "clip score": "CLIP score",
 }
+Figure = tuple[float, float | None]  # with its standard error
 LOWER, HIGHER = ("frechet",), ("clip score", "accuracy", "precision", "recall")
 DASH = "–"
 
@@ -44,13 +46,25 @@ class Comparison:
             name for name in first if isinstance(first[name], list | tuple) and all(name in r for r in rest)
         ]
 
-    def figure(self, metric: str, solver: str, nfe: int) -> Estimate | None:
+    def result(self, solver: str, nfe: int) -> dict[str, Any] | None:
+        """One result, if it is there."""
+        wanted = (solver, nfe)
+        return next((r for r in self.results if (r["solver"], r["nfe"]) == wanted), None)
+
+    def figure(self, metric: str, solver: str, nfe: int) -> Figure | None:
         """One figure with its standard error."""
-        for result in self.results:
-            if (result["solver"], result["nfe"]) == (solver, nfe):
-                value, error = result["figures"][metric]
-                return value, error
-        return None
+        if (result := self.result(solver, nfe)) is None:
+            return None
+        value, error = result["figures"][metric]
+        return value, error
+
+    def difference(self, metric: str, solver: str, nfe: int) -> Figure | None:
+        """A figure less the first solver's, with its standard error: of the same noise, so often smaller."""
+        mine, first = self.result(solver, nfe), self.result(self.solvers[0], nfe)
+        if mine is None or first is None or not mine["without"][metric]:
+            return None
+        apart = [a - b for a, b in zip(mine["without"][metric], first["without"][metric], strict=True)]
+        return mine["figures"][metric][0] - first["figures"][metric][0], spread(apart)
 
     def best(self, metric: str, nfe: int) -> set[str]:
         """The solvers with the best figure, if less or more is better."""
@@ -89,22 +103,28 @@ def title(metric: str) -> str:
 
 
 def shown(value: float, error: float | None = None) -> str:
-    """Four digits of a figure, and its standard error.
+    """A figure and its standard error, both to the error's second digit; four digits if there is none.
 
     >>> shown(12.3456, 0.0712), shown(0.5)
-    ('12.35 ± 0.071', '0.5')
+    ('12.346 ± 0.071', '0.5')
     """
-    return f"{value:.4g}" + ("" if error is None else f" ± {error:.2g}")
+    if not error:
+        return f"{value:.4g}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{places}f} ± {error:.{places}f}"
 
 
 def to_csv(found: Comparison) -> str:
     """Every figure in a line of its own."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("solver", "nfe", "metric", "value", "standard_error"))
+    names = ("solver", "nfe", "metric", "value", "standard_error", "less_first", "its_standard_error")
+    writer.writerow(names)
     for result in found.results:
         for metric in found.metrics:
-            writer.writerow((result["solver"], result["nfe"], metric, *result["figures"][metric]))
+            where = result["solver"], result["nfe"]
+            apart = found.difference(metric, *where) or (None, None)
+            writer.writerow((*where, metric, *result["figures"][metric], *apart))
     return buffer.getvalue()
 
 

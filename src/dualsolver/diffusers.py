@@ -27,9 +27,10 @@ with needs("diffusers"):
 
     from .settle import content, diffusers_keys, joined, train_steps
 
-from .checks import numbers, whole
+from .checks import number, numbers, whole
+from .hub import loaded
 from .parameters import FORMAT, KEYS, checked, choose, solvers_of
-from .schedule import VE, Flow, Schedule, from_config
+from .schedule import Flow, Schedule, at_noise_level, from_config, noise_level
 from .share import write_share
 from .solvers import Solver
 from .solvers.base import Fixed
@@ -43,7 +44,10 @@ ARGUMENTS = (*KEYS, "fallback")
 
 @dataclass
 class DualSolverSchedulerOutput(BaseOutput):  # type: ignore[misc]  # diffusers is untyped
-    """prev_sample: what the network looks at next; pred_original_sample: the data it sees, a preview."""
+    """prev_sample: what the network looks at next; pred_original_sample: the data it sees, a preview.
+
+    The last preview is the sample itself: PixArt's pipeline takes it for the result where there is one step.
+    """
 
     prev_sample: Tensor
     pred_original_sample: Tensor
@@ -106,6 +110,12 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         self.num_inference_steps: int | None = None
         self._run: Solver | None = None
         self.timesteps = self.sigmas = torch.empty(0)
+
+    @classmethod
+    def load_config(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Any:
+        """Read a config from a folder or the hub; `from_pretrained` begins with it."""
+        source, read = pretrained_model_name_or_path, super().load_config
+        return loaded(str(source), "the scheduler", lambda: read(source, **options))
 
     @classmethod
     def from_config(cls, config: Any = None, return_unused_kwargs: bool = False, **given: Any) -> Any:
@@ -190,7 +200,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
             t, nfe = t[:-1], nfe - 1
         solver = self._solver(nfe)
         if isinstance(solver, Fixed):
-            table = self._fixed(solver, nfe, t, mu)
+            table = self._fixed(solver, t, mu)
         else:
             table = solver(self._schedule)
             if t is not None and not torch.allclose(t, table.t[:-1], rtol=1e-3, atol=1e-3):
@@ -205,25 +215,19 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
             return self._schedule.at_model_time(numbers("timesteps", _listed(timesteps)))
         if sigmas is None:
             return None
-        values = numbers("sigmas", _listed(sigmas))
-        if isinstance(self._schedule, Flow | VE):
-            return values
-        inner = torch.where(values > 0, values, 1.0)
-        return torch.where(values > 0, self._schedule.time(-inner.log()), 0.0)
+        return at_noise_level(self._schedule, numbers("sigmas", _listed(sigmas)))
 
     def _solver(self, nfe: int) -> Solver:
         if nfe not in self._chosen:  # what `choose` logs is said once
             self._chosen[nfe] = choose(self._solvers, nfe, "the scheduler", self.config.fallback)
         return self._chosen[nfe]
 
-    def _fixed(self, solver: Any, nfe: int, t: Tensor | None, mu: float | None) -> Table:
+    def _fixed(self, solver: Any, t: Tensor | None, mu: float | None) -> Table:
         if t is not None:
-            calls = solver.evaluations * (nfe - 1) + 1  # the last step, to sigma = 0, needs only one
-            nodes = [*t.tolist(), 0.0]
-            return solver.at(nfe=calls, grid=nodes)(self._schedule)  # type: ignore[no-any-return]
+            return solver.on([*t.tolist(), 0.0])(self._schedule)  # type: ignore[no-any-return]
         schedule = self._schedule
         if mu is not None and isinstance(schedule, Flow):
-            schedule = Flow(math.exp(mu), schedule.time_scale)
+            schedule = Flow(math.exp(number("mu", mu)), schedule.time_scale)
         return solver(schedule)  # type: ignore[no-any-return]
 
     def _plan(self, table: Table, device: Any, solver: Solver) -> None:
@@ -234,8 +238,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         times = self._schedule.model_time(table.t[:-1])
         self._times = times.tolist()
         self.timesteps = times.to(torch.float32).to(device)
-        ratio = 1.0 if isinstance(self._schedule, Flow) else table.alpha
-        self.sigmas = (table.sigma / ratio).to(torch.float32)
+        self.sigmas = noise_level(self._schedule, table.alpha, table.sigma).to(torch.float32)
 
     def index_for_timestep(self, timestep: Any) -> int:
         """Return the evaluation that happens at a timestep: the second, if two do.
@@ -264,10 +267,10 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         stepper = self._stepper or self._started(timestep)
         if not stepper.left:
             raise ValueError(f"all {self.num_inference_steps} steps are done: call set_timesteps again")
-        query, prediction = stepper.step(model_output, sample)
+        query, data = stepper.step(model_output, sample)
         assert self._step_index is not None
         self._step_index += 1
-        data = prediction.data.to(sample.dtype)
+        data = data.to(sample.dtype) if stepper.left else query
         return DualSolverSchedulerOutput(query, data) if return_dict else (query, data)
 
     @torch.no_grad()

@@ -29,6 +29,16 @@ def draw(shape: Sequence[int], items: Sequence[Any], seed: int, indices: Sequenc
     return Draws(torch.stack([torch.randn(tuple(shape), generator=g) for g in generators]), chosen)
 
 
+def noise(shape: Sequence[int], seeds: Sequence[int]) -> Tensor:
+    """Standard normal noise, float32 (B, *shape), as pipelines draw it with a generator for each image.
+
+    >>> bool((noise((2,), range(3, 5)) == noise((2,), range(9))[3:5]).all())
+    True
+    """
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    return torch.stack([torch.randn(tuple(shape), generator=g) for g in generators])
+
+
 def _generator(seed: int, index: int) -> torch.Generator:
     """Torch's CPU generator knows 2^32 seeds: a hash says where a run's begin, so that none occurs twice."""
     first = int.from_bytes(sha256(str(seed).encode()).digest()[:4], "big")

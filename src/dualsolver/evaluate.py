@@ -6,83 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .backbones.base import Backbone
 from .clip import Score
-from .draws import draw
-from .features import Extractor
-from .files import write_whole
-from .images import png, png_path, to_bytes
+from .features import Extractor, Seen
+from .images import png_path
 from .metrics import frechet, precision_recall
-from .sample import sample
+from .pictures import save_png
+from .sampling import Batch, Sampling
 from .statistics import Statistics
-from .table import Table
-from .tally import Book, Tally, jackknife
+from .tally import Book, Estimate, Tally, jackknife
 
 EVERY = 20  # batches between two savings; their prompts are encoded at once
-
-
-class Batch(NamedTuple):
-    """Unclamped images, what was asked for, and the classes if that is what it was."""
-
-    images: Tensor
-    items: list[Any]
-    classes: Tensor | None
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Which images: `count` samples of a table on a backbone, in batches of `batch`.
-
-    items: the classes to draw from, or the prompts, which are taken in turn.
-    """
-
-    backbone: Backbone
-    table: Table
-    items: Sequence[Any]
-    guidance: float
-    seed: int
-    count: int
-    batch: int = 100
-
-    def batches(self) -> range:
-        """The numbers of the batches."""
-        return range(-(-self.count // self.batch))
-
-    def indices(self, batch: int) -> range:
-        """The numbers of the images of a batch."""
-        return range(batch * self.batch, min(self.count, (batch + 1) * self.batch))
-
-    def _prompts(self, batch: int) -> list[Any]:
-        return [self.items[i % len(self.items)] for i in self.indices(batch)]
-
-    def _drawn(self, batch: int) -> tuple[Tensor, list[Any]]:
-        noise, items = draw(self.backbone.shape, self.items, self.seed, self.indices(batch))
-        return noise, items if self.backbone.classes else self._prompts(batch)
-
-    def asked(self, count: int) -> list[Any]:
-        """What the first images are asked to be: classes or prompts."""
-        batches = range(-(-count // self.batch))
-        return [item for batch in batches for item in self._drawn(batch)[1]][:count]
-
-    def encode(self, batches: Sequence[int]) -> None:
-        """Let the backbone know the prompts of some batches: it loads its text encoders once for all."""
-        if not self.backbone.classes:
-            self.backbone.conditions([prompt for batch in batches for prompt in self._prompts(batch)])
-
-    @torch.no_grad()
-    def images(self, batch: int) -> Batch:
-        """Make one batch."""
-        noise, items = self._drawn(batch)
-        condition = self.backbone.conditions(items)
-        start = self.backbone.schedule.prior(noise.to(self.backbone.device))
-        latents = sample(self.backbone.predict(condition, self.guidance), start, self.table)
-        images = self.backbone.decode(latents, clamp=False)
-        return Batch(images, items, condition if torch.is_tensor(condition) else None)
 
 
 @dataclass(frozen=True)
@@ -97,16 +35,18 @@ class Looks:
     def add(self, book: Book, sampling: Sampling, number: int, batch: Batch) -> None:
         """Count a batch: all of it or, if something fails, nothing."""
         tally, kept, images = Tally(), {}, batch.images.clamp(0, 1)
+        classes = None if batch.classes is None else batch.classes.cpu()
         tally.look(batch.images)
         for name, extractor in self.extractors.items():
             seen = extractor(images)
-            known = batch.classes is not None and int(batch.classes.max()) < seen.logits.shape[1]
-            tally.add(name, seen, batch.classes if known else None)
+            seen = Seen(seen.features.cpu(), seen.logits.cpu(), seen.spatial)
+            known = classes is not None and int(classes.max()) < seen.logits.shape[1]
+            tally.add(name, seen, classes if known else None)
             if seen.spatial is not None:
-                tally.add(f"{name}, spatial", seen._replace(features=seen.spatial), None)
+                tally.add(f"{name}, spatial", Seen(seen.spatial, seen.logits), None)
             rows = max(0, self.keep - number * sampling.batch)
             if rows:
-                kept[name] = seen.features[:rows].float().cpu()
+                kept[name] = seen.features[:rows].float()
         for name, score in self.scores.items():
             tally.score(name, score(images, batch.items))
         for name, features in kept.items():
@@ -145,6 +85,10 @@ def evaluate(
         try:
             for number in part:
                 batch = sampling.images(number)
+                if not bool(batch.images.isfinite().all()):
+                    raise ValueError(
+                        f"{folder}: images of batch {number} are not finite: the solver diverges"
+                    )
                 _draw(sampling, number, batch.images, folder, write)
                 looks.add(book, sampling, number, batch)
                 made += len(batch.images)
@@ -164,8 +108,8 @@ def _missing(sampling: Sampling, number: int, folder: Path, write: int) -> list[
 
 def _draw(sampling: Sampling, number: int, images: Tensor, folder: Path, write: int) -> None:
     for i in _missing(sampling, number, folder, write):
-        picture = to_bytes(images[i - number * sampling.batch][None])[0]
-        write_whole(png_path(folder, i), png(picture))
+        image = images[i - number * sampling.batch].cpu()
+        save_png(png_path(folder, i), image if image.ndim == 3 else image[None, None], scale=1)
 
 
 def _books(folder: Path) -> list[Path]:
@@ -188,19 +132,31 @@ def gathered(folder: Path, facts: Mapping[str, Any], sampling: Sampling | None =
 def report(
     book: Book, references: Mapping[str, Statistics], real: Mapping[str, Tensor] | None = None
 ) -> dict[str, Any]:
-    """Every figure with its standard error: distance and accuracy by network, scores, and of the pixels."""
-    found: dict[str, Any] = {"images": int(sum(t.pixels[0] for t in book.groups.values()))}
+    """Every figure with its standard error, and of how many images."""
+    figures = estimates(book, references, real or {})
+    return counts(book) | {name: figure[:2] for name, figure in figures.items()}
+
+
+def counts(book: Book) -> dict[str, int]:
+    """How many images there are, and how many have their features kept."""
+    kept = {f"precision and recall of ({name})": sum(map(len, book.rows(name))) for name in book.kept}
+    return {"images": int(sum(tally.pixels[0] for tally in book.groups.values())), **kept}
+
+
+def estimates(
+    book: Book, references: Mapping[str, Statistics], real: Mapping[str, Tensor]
+) -> dict[str, Estimate]:
+    """Distance and accuracy by network, scores, precision and recall, and of the pixels."""
+    found: dict[str, Estimate] = {}
     for name, reference in references.items():
         found[f"frechet ({name})"] = book.estimate(partial(_frechet, name, reference))
         if all(name in tally.right for tally in book.groups.values()):
             found[f"accuracy ({name})"] = book.estimate(partial(_accuracy, name))
     for name in sorted({name for tally in book.groups.values() for name in tally.scores}):
         found[name] = book.estimate(partial(_score, name))
-    for name, features in (real or {}).items():
-        if rows := book.rows(name):
-            figures = jackknife(rows, partial(_precision_recall, features))
-            found[f"precision ({name})"], found[f"recall ({name})"] = figures
-            found[f"precision and recall of ({name})"] = sum(map(len, rows))
+    for name, features in real.items():
+        figures = jackknife(book.rows(name), partial(_precision_recall, features))
+        found[f"precision ({name})"], found[f"recall ({name})"] = figures
     for i, name in enumerate(("mean", "deviation", "clipped"), 1):
         found[f"pixel {name}"] = book.estimate(partial(_pixels, i))
     return found

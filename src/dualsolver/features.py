@@ -38,14 +38,14 @@ class Classifier(Protocol):
     def head(self, features: Tensor) -> Tensor: ...
 
 
-def load(name: str, weights: str | Path | None = None) -> Extractor:
+def load(name: str, weights: str | Path | None = None, device: str = "cpu") -> Extractor:
     """Return "efficientnet-lite0" (ImageNet) or "inception" (that of FID); the zoo has its own, see `of`.
 
     `weights` is a local file; without it they come from the installed package, and from the download of
     torch-fidelity for Inception.
     """
     check_choice("features", name, tuple(EXTRACTORS))
-    return EXTRACTORS[name](weights)
+    return EXTRACTORS[name](weights, device)
 
 
 def of(network: Classifier) -> Extractor:
@@ -73,12 +73,12 @@ def gathered(seen: Iterable[Seen]) -> Seen:
     return Seen(torch.cat(features), torch.cat(logits), None if None in spatial else torch.cat(spatial))
 
 
-def efficientnet(weights: str | Path | None = None) -> Extractor:
+def efficientnet(weights: str | Path | None, device: str) -> Extractor:
     """EfficientNet-Lite0 with ImageNet weights: 1280 features, gradients included.
 
     Images are resized so that the shorter side has 224 pixels, and the centre is taken.
     """
-    network = pretrained(weights)
+    network = pretrained(weights).to(device)
 
     def extract(images: Tensor) -> Seen:
         return Seen(*network((square(colour(checked(images)), 224) * 255 - 127) / 128))
@@ -86,19 +86,19 @@ def efficientnet(weights: str | Path | None = None) -> Extractor:
     return extract
 
 
-def pixels(weights: str | Path | None = None) -> Extractor:
+def pixels(weights: str | Path | None, device: str) -> Extractor:
     """The images themselves, of whatever shape, as features: for problems so small that they suffice."""
     return lambda images: Seen(images.float().flatten(1), images.new_empty(len(images), 0))
 
 
-def inception(weights: str | Path | None = None) -> Extractor:
+def inception(weights: str | Path | None, device: str) -> Extractor:
     """The Inception of FID, from 2015: 2048 features; images are rounded to bytes, as FID is defined.
 
     The spatial features are sFID's: 7 channels of an inner layer, 2023 numbers.
     """
     from .inception import pretrained as of_2015
 
-    network = of_2015(weights)
+    network = of_2015(weights, device)
 
     def extract(images: Tensor) -> Seen:
         return Seen(*network((colour(checked(images)) * 255).round().clamp(0, 255).to(torch.uint8)))
@@ -106,7 +106,7 @@ def inception(weights: str | Path | None = None) -> Extractor:
     return extract
 
 
-EXTRACTORS: dict[str, Callable[[str | Path | None], Extractor]] = {
+EXTRACTORS: dict[str, Callable[[str | Path | None, str], Extractor]] = {
     "efficientnet-lite0": efficientnet,
     "inception": inception,
     "pixels": pixels,

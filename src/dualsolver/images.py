@@ -1,8 +1,7 @@
-"""Images as files: PNG by their number, the .npz that ADM's evaluation reads, and reading either."""
+"""Images as files: where one is kept, the .npz that ADM's evaluation reads, and reading either."""
 
 from __future__ import annotations
 
-import io
 import os
 import zipfile
 from collections.abc import Sequence
@@ -16,29 +15,9 @@ from .extras import needs
 KINDS = (".png", ".jpg", ".jpeg", ".webp")
 
 
-def to_bytes(images: Tensor) -> Tensor:
-    """Images (B, C, H, W) as uint8 (B, H, W, C); vectors (B, D), such as the toy's, are a row of pixels.
-
-    >>> to_bytes(torch.tensor([[0.0, 0.5, 1.2]]))[0, 0, :, 0].tolist()
-    [0, 128, 255]
-    """
-    if images.ndim == 2:
-        images = images[:, None, None]
-    return (images.float().clamp(0, 1) * 255).round().to("cpu", torch.uint8).permute(0, 2, 3, 1).contiguous()
-
-
 def png_path(folder: Path, index: int) -> Path:
     """Where an image is kept."""
     return folder / "images" / f"{index:06}.png"
-
-
-def png(image: Tensor) -> bytes:
-    """An image (H, W, 1 or 3) of bytes as a PNG file."""
-    with needs("evaluate"):
-        from PIL import Image
-    buffer = io.BytesIO()
-    Image.fromarray((image[..., 0] if image.shape[-1] == 1 else image).numpy()).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 def opened(path: Path) -> Tensor:

@@ -32,7 +32,9 @@ BRANCHES = {
 }
 
 
-def pretrained(path: str | Path | None = None) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+def pretrained(
+    path: str | Path | None = None, device: str = "cpu"
+) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Return a function of bytes (B, 3, H, W) to features (B, 2048), logits (B, 1008) and spatial features.
 
     The weights come from the given file, else from torch's cache, where they are downloaded once. Weights
@@ -49,7 +51,9 @@ def pretrained(path: str | Path | None = None) -> Callable[[Tensor], tuple[Tenso
             "inception-v3-compat", ["2048", "logits_unbiased"], feature_extractor_weights_path=str(local)
         )
     headless, inner = not bool(weights["fc.weight"].any()), []
-    network.Mixed_6d.branch1x1.register_forward_hook(lambda module, given, found: inner.append(found))
+    network.to(device).Mixed_6d.branch1x1.register_forward_hook(
+        lambda module, given, found: inner.append(found)
+    )
 
     def see(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():

@@ -68,10 +68,10 @@ def judges(
         name = spec.partition("=")[0]
         if name in found:
             raise ValueError(f"{name} is named twice: measure against other statistics in a run of its own")
-        found[name] = network(spec)
+        found[name] = network(spec, device)
     seen: dict[str, Tensor] = {}
     if real is not None:
-        pictures = real_images(real, keep)
+        pictures = real_images(real, keep).to(device)
         for name, one in found.items():
             seen[name] = features.gathered(features.each(one.extractor, pictures)).features
     scores = {f"clip score ({_short(spec)})": load_clip(spec, device) for spec in clips}

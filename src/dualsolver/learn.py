@@ -1,9 +1,11 @@
 """A run folder: solvers for several NFEs learned one after the other, resumable after a kill at any moment.
 
-plan.json               what was asked for: the same plan continues, another one is refused
-nfe-4/state.json        where learning stands
-nfe-4/log.jsonl         a line a step
-scheduler_config.json   the artifact: the best solvers by held-out loss; last/ has those of the last step
+    plan.json               what was asked for: the same plan continues, another one is refused
+    nfe-4/state.json        where learning stands
+    nfe-4/log.jsonl         a line a step
+    scheduler_config.json   the artifact: the best solvers by held-out loss
+
+A folder last/ holds an artifact with the solvers of the last step.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .backbones import Backbone
+from .backbones import BACKBONES, Backbone
 from .backbones import load as load_backbone
-from .checks import check_choice, number
+from .checks import check_choice, check_device, number
 from .clip import Scorer
 from .contrast import Contrast, Cosine
 from .extras import needs
 from .features import Extractor, Seen
+from .hub import artifact, is_id
 from .objectives import (
     Defects,
     FeatureRegression,
@@ -27,13 +29,16 @@ from .objectives import (
     SoftLabel,
     TrajectoryRegression,
 )
-from .parameters import NAME, is_fixed
+from .parameters import is_fixed, read
 from .parameters import load as load_solver
+from .prediction import check_guidance
+from .schedule import from_config, same_rates
 from .solvers import SOLVERS, Solver
 from .statistics import Statistics
 
+logger = logging.getLogger(__name__)
+
 OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects", "clip", "cosine")
-GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
 
@@ -45,7 +50,13 @@ def backbone(
     from .zoo.entries import ENTRIES
 
     check_choice("dtype", dtype, (None, "float32", "bfloat16", "float16"))
-    source = zoo.path(name) if name in ENTRIES and not Path(name).exists() else name
+    check_device(device)
+    source: str | Path = name
+    if not (name == "toy" or is_id(name) or Path(name).exists()):
+        ours = [n for n, entry in ENTRIES.items() if entry.kind in BACKBONES]
+        if name not in ours:
+            raise ValueError(f"no folder {name} and no hub id (OWNER/NAME); built in: {', '.join(ours)}, toy")
+        source = zoo.path(name)
     kind = None if dtype is None else getattr(torch, dtype)
     found = load_backbone(source, dtype=kind, variant=variant, device=device)
     found.name = name
@@ -53,11 +64,10 @@ def backbone(
 
 
 def guidance(found: Backbone, scale: float | None) -> float:
-    """The guidance scale that was given, or the paper's for this kind of backbone."""
+    """The guidance scale that was given, or the backbone's usual one."""
     if scale is None:
-        return GUIDANCE[type(found).__name__.lower()]
-    if number("the guidance scale", scale) < 0:
-        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+        return found.guidance
+    check_guidance(scale)
     return scale
 
 
@@ -192,14 +202,31 @@ def _value(text: str) -> Any:
         return text
 
 
-def solver(name: str, nfe: int, grid: str | None = None) -> Solver:
-    """A fixed solver by its name in the registry, or a learned one from its folder."""
+def solver(name: str, nfe: int | None, grid: str | None = None) -> Solver:
+    """A fixed solver by its name in the registry (of 10 evaluations if `nfe` is None), or a learned one.
+
+    A learned one comes from a folder, a file or the hub.
+    """
     if name in SOLVERS and is_fixed(SOLVERS[name]):
-        return SOLVERS[name](nfe, grid=grid)
-    if not (Path(name) / NAME).exists():
-        fixed = [n for n, kind in SOLVERS.items() if is_fixed(kind)]
-        raise ValueError(f"no learned folder {name} and no fixed solver of that name: {', '.join(fixed)}")
-    return load_solver(name, nfe=nfe)[0]
+        return SOLVERS[name](10 if nfe is None else nfe, grid=grid)
+    return load_solver(artifact(name), nfe=nfe)[0]
+
+
+def tell_apart(name: str, backbone: Backbone, guidance: float) -> None:
+    """Warn where a solver was learned with another guidance scale, schedule or prediction."""
+    if name in SOLVERS:
+        return
+    content = read(artifact(name))
+    schedule = content["schedule"] and from_config(content["schedule"])
+    if schedule and same_rates(schedule, backbone.schedule):
+        schedule = None  # perhaps of another grid, which is the solver's business
+    for what, learned, here in (
+        ("guidance", content["provenance"].get("guidance"), guidance),
+        ("prediction", content["prediction"], backbone.kind),
+        ("schedule", schedule, backbone.schedule),
+    ):
+        if learned not in (None, here):
+            logger.warning("%s was learned with %s %s, but here it is %s", name, what, learned, here)
 
 
 def items(found: Backbone, prompts: str | None) -> list[str]:
@@ -230,7 +257,7 @@ class Network(NamedTuple):
     identity: str
 
 
-def network(spec: str) -> Network:
+def network(spec: str, device: str = "cpu") -> Network:
     """The zoo's "validation" or "judge", or a feature network with statistics: NAME=statistics.npz."""
     from . import features, zoo
     from .zoo.references import NETWORKS, reference
@@ -241,8 +268,9 @@ def network(spec: str) -> Network:
     if not equals and name not in NETWORKS:
         raise ValueError(f"{name} needs statistics of real images: {name}=path/to/statistics.npz")
     statistics = Statistics.load(file) if equals else reference(name)
-    extractor = features.of(zoo.load(name)) if name in NETWORKS else features.load(name)
-    identity = recorded(name)[:16] if name in NETWORKS else name
+    ours = name in NETWORKS
+    extractor = features.of(zoo.load(name).to(device)) if ours else features.load(name, device=device)
+    identity = recorded(name)[:16] if ours else name
     return Network(_agreeing(extractor, statistics, spec), statistics, identity)
 
 
@@ -267,13 +295,26 @@ def nfes(specs: Sequence[str]) -> tuple[int, ...]:
     >>> nfes(["3", "5..7"])
     (3, 5, 6, 7)
     """
+    return _wholes("an NFE", specs, 1)
+
+
+def seeds(specs: Sequence[str]) -> tuple[int, ...]:
+    """Read seeds, ranges included.
+
+    >>> seeds(["0..3"])
+    (0, 1, 2, 3)
+    """
+    return _wholes("a seed", specs, 0)
+
+
+def _wholes(what: str, specs: Sequence[str], least: int) -> tuple[int, ...]:
     found: set[int] = set()
     for spec in specs:
         first, _, last = spec.partition("..")
         try:
             found |= set(range(int(first), int(last or first) + 1))
         except ValueError:
-            raise ValueError(f"an NFE is a whole number or a range such as 3..9, not {spec!r}") from None
-    if not found or min(found) < 1:
-        raise ValueError(f"NFEs are whole numbers from 1, not {' '.join(specs)}")
+            raise ValueError(f"{what} is a whole number or a range such as 3..9, not {spec!r}") from None
+    if not found or min(found) < least:
+        raise ValueError(f"{what} is a whole number from {least}, or a range of them, not {' '.join(specs)}")
     return tuple(sorted(found))

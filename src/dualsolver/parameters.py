@@ -24,6 +24,7 @@ from .solvers.base import Fixed
 logger = logging.getLogger(__name__)
 
 NAME = "scheduler_config.json"
+CLASS = "DualSolverScheduler"  # what diffusers makes of the file
 FORMAT = 1
 WRITTEN_BY_DIFFUSERS = ("_diffusers_version", "_use_default_values")
 KEYS = ("format", "solver", "prediction", "schedule", "provenance", "solvers")  # and diffusers' own "_..."
@@ -71,7 +72,7 @@ def content_of(*solvers: Solver) -> dict[str, Any]:
     if len({s.nfe for s in solvers}) < len(solvers):
         raise ValueError(f"a file holds one solver an NFE, not {[s.nfe for s in solvers]}")
     return {
-        "_class_name": "DualSolverScheduler",
+        "_class_name": CLASS,
         "format": FORMAT,
         "solver": names.pop(),
         "prediction": None,
@@ -165,16 +166,19 @@ def read(path: Path) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a whole artifact: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise ValueError(
-            f"{path}: format is {found!r}, but this version of dual-solver reads format {FORMAT}"
-        )
-    return checked(path, content)
+    found = checked(path, content if isinstance(content, dict) else {"format": type(content).__name__})
+    if (kind := found.get("_class_name")) != CLASS:
+        raise ValueError(f"{path}: _class_name is {kind!r}, but this is the file of a {CLASS}")
+    return found
 
 
 def checked(path: Path | str, content: dict[str, Any]) -> dict[str, Any]:
     """Check the outer shape of an artifact; one that diffusers wrote keeps keys of other schedulers."""
+    found = content.get("format")
+    if type(found) is not int or found != FORMAT:
+        raise ValueError(
+            f"{path}: format is {found!r}, but this version of dual-solver reads format {FORMAT}"
+        )
     foreign = any(key in content for key in WRITTEN_BY_DIFFUSERS)
     keys = [key for key in content if not (key.startswith("_") or (foreign and key not in KEYS))]
     _check_keys(path, "the file", keys, KEYS)

@@ -30,22 +30,21 @@ Predict = Callable[[Tensor, Tensor], Prediction]
 
 
 def combine(weights: Sequence[float | Tensor], tensors: Sequence[Tensor]) -> Tensor:
-    """Return sum_k weights[k] * tensors[k].
+    """Return sum_k weights[k] * tensors[k], as far as both go.
 
     Numbers cost one pass a term and nothing where they are 0; 0-dim tensors carry gradients.
     """
-    terms = [(w, x) for w, x in zip(weights, tensors, strict=True) if isinstance(w, Tensor) or w != 0.0]
-    if not terms:
-        return torch.zeros_like(tensors[0])
-    total = terms[0][1] if _is_one(terms[0][0]) else terms[0][1] * terms[0][0]
-    fresh = total is not terms[0][1]
-    for w, x in terms[1:]:
+    total, fresh = None, False  # fresh: ours to add to in place
+    for w, x in zip(weights, tensors, strict=False):
         if isinstance(w, Tensor):
-            total = total + w * x
+            total, fresh = (w * x if total is None else total + w * x), True
+        elif w == 0.0:
+            continue
+        elif total is None:
+            total, fresh = (x, False) if w == 1.0 else (x * w, True)
         else:
-            total = total.add_(x, alpha=w) if fresh else torch.add(total, x, alpha=w)
-        fresh = True
-    return total
+            total, fresh = (total.add_(x, alpha=w) if fresh else torch.add(total, x, alpha=w)), True
+    return torch.zeros_like(tensors[0]) if total is None else total
 
 
 def paired(prediction: Any, x: Tensor) -> Prediction:
@@ -63,10 +62,6 @@ def _described(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     return f"({', '.join(map(_described, value))})" if isinstance(value, tuple) else type(value).__name__
-
-
-def _is_one(weight: float | Tensor) -> bool:
-    return not isinstance(weight, Tensor) and weight == 1.0
 
 
 def basis(kind: str, schedule: Schedule, t: Tensor) -> Tensor:
@@ -118,12 +113,15 @@ class Network:
                 f"a model is called as model(x, time), but a {type(model).__name__} is not callable"
             )
         self.model, self.schedule, self.kind, self.dtype = model, schedule, kind, dtype
-        self._known: dict[float, list[list[float | Tensor]]] = {}
+        self._known: dict[float, tuple[float, list[list[float]]]] = {}
 
     def output(self, x: Tensor, t: Tensor) -> Tensor:
         """The network's native output, in the dtype of x; the one place where dtypes change."""
-        time = self.schedule.model_time(t).to(device=x.device, dtype=torch.float32)
-        output = self.model(x.to(self.dtype or x.dtype), time.expand(len(x)))
+        if _has_gradient(t):
+            time = self.schedule.model_time(t).to(device=x.device, dtype=torch.float32).expand(len(x))
+        else:
+            time = x.new_full((len(x),), self._at(t)[0], dtype=torch.float32)
+        output = self.model(x if self.dtype is None else x.to(self.dtype), time)
         if not isinstance(output, Tensor) or output.shape != x.shape:
             raise ValueError(
                 f"the network must return a tensor of shape {tuple(x.shape)} like its input, "
@@ -131,28 +129,34 @@ class Network:
             )
         return output.to(x.dtype)
 
-    def native(self, x: Tensor, t: Tensor) -> Prediction:
-        """The unconverted pair (x, output), for tables that `fold` has rewritten."""
-        return Prediction(x, self.output(x, t))
-
     def basis(self, t: Tensor) -> Tensor:
         """The matrix that takes (x, output) to (data, noise) at t."""
         return basis(self.kind, self.schedule, t)
 
     def __call__(self, x: Tensor, t: Tensor) -> Prediction:
-        pair = x, self.output(x, t)
-        of_data, of_noise = self._rows(t)
-        return Prediction(combine(of_data, pair), combine(of_noise, pair))
+        return self.converted(x, t)
 
-    def _rows(self, t: Tensor) -> list[list[float | Tensor]]:
-        """The rows of the basis: numbers, remembered for the times of a run, or tensors with a gradient."""
-        if torch.is_tensor(t) and t.requires_grad and torch.is_grad_enabled():
-            return [list(row) for row in self.basis(t)]
+    def converted(self, x: Tensor, t: Tensor, data: bool = True, noise: bool = True) -> Prediction:
+        """The prediction; what is not converted stays native: x in place of data, the output of noise."""
+        pair = x, self.output(x, t)
+        if not (data or noise):
+            return Prediction(*pair)
+        of_data, of_noise = self.basis(t) if _has_gradient(t) else self._at(t)[1]
+        return Prediction(
+            combine(of_data, pair) if data else x, combine(of_noise, pair) if noise else pair[1]
+        )
+
+    def _at(self, t: Tensor) -> tuple[float, list[list[float]]]:
+        """The network's time and the basis at t as numbers, remembered for the times of a run."""
         if len(self._known) > 1000:
             self._known.clear()
         if (key := float(t)) not in self._known:
-            self._known[key] = self.basis(t).tolist()
+            self._known[key] = float(self.schedule.model_time(key)), self.basis(t).tolist()
         return self._known[key]
+
+
+def _has_gradient(t: Tensor) -> bool:
+    return torch.is_tensor(t) and t.requires_grad and torch.is_grad_enabled()
 
 
 def wrap(
@@ -172,6 +176,12 @@ def wrap(
     return Network(model, schedule, prediction, dtype)
 
 
+def check_guidance(scale: float) -> None:
+    """Refuse a guidance scale that is negative or not a number."""
+    if number("the guidance scale", scale) < 0:
+        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+
+
 def guided(
     model: Callable[[Tensor, Tensor, Any], Tensor],
     scale: float,
@@ -183,8 +193,7 @@ def guided(
     `model(x, time, condition)` takes conditions as a tensor, or a tuple or dict of tensors, batch first; the
     doubled batch has the null conditions first. Outputs are combined in float32 at least.
     """
-    if number("the guidance scale", scale) < 0:
-        raise ValueError(f"the guidance scale must not be negative, but is {scale}")
+    check_guidance(scale)
     if scale in (0.0, 1.0):
         alone = condition if scale else null
         return lambda x, time: model(x, time, alone)
@@ -214,6 +223,8 @@ def _at_least_float32(x: Tensor) -> Tensor:
 
 def clipped(predict: Predict, schedule: Schedule, low: float = -1.0, high: float = 1.0) -> Predict:
     """Clamp the predicted data to [low, high] and let the noise follow, so that the pair still makes up x."""
+    check_schedule(schedule)
+    number("high", high, above=number("low", low))
 
     def clip(x: Tensor, t: Tensor) -> Prediction:
         data = paired(predict(x, t), x).data.clamp(low, high)

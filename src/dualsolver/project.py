@@ -11,9 +11,9 @@ from torch.autograd.functional import jacobian
 from torch.func import functional_call
 
 from .sample import canonical
-from .schedule import Schedule
+from .schedule import Schedule, check_schedule
 from .solvers.base import Learned
-from .table import Table
+from .table import Table, check_table
 
 
 @torch.inference_mode(False)
@@ -33,6 +33,8 @@ def project(solver: Learned, table: Table, schedule: Schedule, iterations: int =
     """
     if not isinstance(solver, Learned):
         raise ValueError(f"only learned solvers can be set to other methods, not {type(solver).__name__}")
+    check_table(table)
+    check_schedule(schedule)
     if table.nfe != solver.nfe:
         raise ValueError(
             f"the table has {table.nfe} evaluations and the solver {solver.nfe}: they must agree"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from .prediction import Network, Predict, Prediction, combine, paired
-from .table import Table, fold
+from .rows import Row, cheapest, rows
+from .table import Table, check_table
 
-Row = Sequence[Sequence[float | Tensor]]
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: that would take longer than the rest of a step's Python
 class Step:
     """What is known after evaluation `index` at time `t`; `prediction.data` is a preview of the sample."""
 
@@ -29,47 +31,55 @@ class Step:
 def advance(row: Row, state: Tensor, past: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return the new (state, query) from one row of weights and the predictions so far, newest first."""
     known = (state, *past)
-    of_state, of_query = (weights[: len(known)] for weights in row)
-    query = combine(of_query, known)
-    return (query if row[0] is row[1] else combine(of_state, known)), query
+    if row.state is None:
+        query = combine(row.query, (state, *known))
+        return query, query
+    new = combine(row.state, known)
+    return new, combine(row.query, (new, *known))
 
 
-def rows(table: Table) -> list[Row]:
-    """The weights row by row: numbers, or 0-dim tensors where a gradient is wanted.
+class Run(NamedTuple):
+    """A table on a predict function, in the form that the loop takes it: all times and weights at hand."""
 
-    Two equal rows of numbers are one object, which `advance` computes once; so are the last two, because
-    nobody reads the state after the sample.
-    """
-    pairs: list[Row]
-    if table.weights.requires_grad and torch.is_grad_enabled():
-        pairs = [[list(state.unbind()), list(query.unbind())] for state, query in table.weights.unbind()]
-    else:
-        pairs = [
-            [query, query] if state == query else [state, query] for state, query in table.weights.tolist()
-        ]
-    return [*pairs[:-1], [pairs[-1][1], pairs[-1][1]]]
+    look: Callable[[Tensor, Tensor], Prediction]
+    times: Sequence[Tensor]
+    rows: Sequence[Row]
+    window: int
+
+    @classmethod
+    def of(cls, look: Predict, table: Table) -> Run:
+        return cls(look, table.t[:-1].unbind(), rows(table), table.window)
+
+    def steps(self, noise: Tensor) -> Iterator[Step]:
+        """The sampling loop."""
+        state = query = _checked(noise)
+        past: tuple[Tensor, ...] = ()
+        for i, (t, row) in enumerate(zip(self.times, self.rows, strict=True)):
+            prediction = self.look(query, t)
+            past = (*prediction, *past)
+            state, query = advance(row, state, past)
+            past = past[: 2 * (self.window - 1)]  # what the next evaluation will not see goes now
+            yield Step(i, t, prediction, state, query)
+
+
+def _checked(noise: Tensor) -> Tensor:
+    """Noise in the dtype of the states: float32, or float64 if that is what it comes in."""
+    if not (torch.is_tensor(noise) and noise.is_floating_point() and noise.ndim):
+        raise ValueError(f"noise must be a tensor of floating-point numbers, batch first, not {noise!r:.80}")
+    x = noise.float() if noise.dtype in (torch.float16, torch.bfloat16) else noise
+    if not math.isfinite(x.detach().sum().item()):
+        raise ValueError("noise must be finite, but holds NaN or infinity")
+    return x
 
 
 def steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
-    """Yield a `Step` after each evaluation: the loop itself, for previews, progress bars and early exits.
+    """Yield a `Step` after each evaluation: for previews, progress bars and early exits.
 
     noise: (B, ...), what sampling starts from (`Schedule.prior` scales it). States are float32, or float64
     if the noise is.
     """
-    if not isinstance(table, Table):
-        raise ValueError(
-            f"sample takes a Table, not {type(table).__name__}: call the solver on a schedule first"
-        )
-    if not (torch.is_tensor(noise) and noise.is_floating_point() and noise.ndim):
-        raise ValueError(f"noise must be a tensor of floating-point numbers, batch first, not {noise!r:.80}")
-    state = query = noise.float() if noise.dtype in (torch.float16, torch.bfloat16) else noise
-    past: tuple[Tensor, ...] = ()
-    for i, row in enumerate(rows(table)):
-        prediction = paired(predict(query, table.t[i]), query)
-        past = (*prediction, *past)
-        state, query = advance(row, state, past)
-        past = past[: 2 * (table.window - 1)]  # what the next evaluation will not see goes now
-        yield Step(i, table.t[i], prediction, state, query)
+    check_table(table)
+    return Run.of(lambda x, t: paired(predict(x, t), x), table).steps(noise)
 
 
 def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
@@ -82,31 +92,36 @@ def sample(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     >>> ds.sample(predict, torch.zeros(1, 3, 8, 8), table).shape
     torch.Size([1, 3, 8, 8])
     """
-    predict, table = prepared(predict, table)
-    for step in steps(predict, noise, table):
+    for step in _steps(predict, noise, table):
         final = step.query
     return final.to(noise.dtype)
 
 
-_PREPARED: WeakKeyDictionary[Table, tuple[Network, Table]] = WeakKeyDictionary()  # for the last network
+def _steps(predict: Predict, noise: Tensor, table: Table) -> Iterator[Step]:
+    """The steps of a run whose predictions nobody looks at: those of a `Network` may stay native."""
+    if isinstance(predict, Network) and isinstance(table, Table):
+        return prepared(predict, table).steps(noise)
+    return steps(predict, noise, table)
 
 
-def prepared(network: Predict, table: Table) -> tuple[Predict, Table]:
-    """Fold the conversion of a `Network`'s output into the table, where that saves work.
+_PREPARED: WeakKeyDictionary[Table, tuple[Network, Tensor, Run]] = WeakKeyDictionary()
 
-    A conversion takes two terms an evaluation. What was found is kept for as long as the table lives, unless
-    the table carries gradients: it usually serves many batches.
+
+def prepared(network: Network, table: Table) -> Run:
+    """Plan a run of a table on a network's native output.
+
+    The plan for the last network is kept for as long as the table lives and stays as it is, because a table
+    usually serves many batches; where gradients flow into the table, it is made anew.
     """
-    if not (isinstance(network, Network) and isinstance(table, Table)):
-        return network, table
-    known, folded = _PREPARED.get(table, (None, table))
-    if known is not network:
+    scalars = torch.cat([table.t, table.weights.flatten()])
+    known, before, run = _PREPARED.get(table, (None, scalars, None))
+    if run is None or known is not network or scalars.requires_grad or not torch.equal(scalars, before):
         check_same_schedule(network, table)
-        folded = fold(table, network.basis(table.t[:-1]))
-        folded = folded if folded.terms <= table.terms + 2 * table.nfe else table
-        if not (table.weights.requires_grad or table.t.requires_grad):
-            _PREPARED[table] = network, folded
-    return (network if folded is table else network.native), folded
+        chosen, sides = cheapest(table, network.basis(table.t[:-1]))
+        run = Run.of(partial(network.converted, **sides._asdict()), chosen)
+        if not scalars.requires_grad:
+            _PREPARED[table] = network, scalars, run
+    return run
 
 
 def check_same_schedule(network: Network, table: Table) -> None:
@@ -120,8 +135,7 @@ def check_same_schedule(network: Network, table: Table) -> None:
 
 def trajectory(predict: Predict, noise: Tensor, table: Table) -> Tensor:
     """Return every point that the network looked at and the sample: (M + 1, B, ...), the one at t[i] at i."""
-    predict, table = prepared(predict, table)
-    return torch.stack([noise, *(step.query.to(noise.dtype) for step in steps(predict, noise, table))])
+    return torch.stack([noise, *(step.query.to(noise.dtype) for step in _steps(predict, noise, table))])
 
 
 def defects(table: Table) -> Tensor:
@@ -130,6 +144,7 @@ def defects(table: Table) -> Tensor:
     A method is consistent if a constant (data, noise) leads to alpha data + sigma noise at every time; the
     two columns are what is too much of either. The predictor's residuals of Dual-Solver are such gains.
     """
+    check_table(table)
     pair = torch.eye(2, dtype=torch.float64)
     rates = torch.stack([table.alpha, table.sigma], 1)
     return (trajectory(lambda x, t: Prediction(pair[0], pair[1]), rates[0], table) - rates)[1:]
@@ -141,6 +156,7 @@ def canonical(table: Table) -> Tensor:
     Representations are not unique, because query_i = alpha_i data_i + sigma_i noise_i always; this runs the
     table on symbols, with noise eliminated, so that methods are equal if their (M, 1 + M) matrices are.
     """
+    check_table(table)
     if bool((table.sigma[:-1] == 0).any()):
         raise ValueError(
             "canonical needs sigma > 0 at every evaluation: noise is eliminated by dividing by it"

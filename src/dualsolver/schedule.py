@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from .checks import check_choice, falling, number, numbers, whole
+from .checks import check_choice, falling, number, numbers, tensor, whole
 
 
 class Schedule(ABC):
@@ -62,7 +62,7 @@ class Schedule(ABC):
         1.0
         """
         zero, one = self.model_time(torch.tensor([0.0, 1.0])).unbind()
-        t = (torch.as_tensor(time, dtype=torch.float64, device="cpu") - zero) / (one - zero)
+        t = (tensor("time", time) - zero) / (one - zero)
         near = t.clamp(self.t_min, self.t_max)
         return self._checked(torch.where((near - t).abs() < 1e-6 * self.t_max, near, t))
 
@@ -88,7 +88,8 @@ class Schedule(ABC):
         kind = self.default_grid if kind is None else kind
         check_choice("grid", kind, tuple(GRIDS))
         steps = whole("steps", steps)
-        first, last = self.span[0] if start is None else start, self.span[1] if end is None else end
+        first = self.span[0] if start is None else number("start", start)
+        last = self.span[1] if end is None else number("end", end)
         if not self.t_min <= last < first <= self.t_max:
             raise ValueError(
                 f"a grid from {first} to {last} does not fit: times fall within [{self.t_min}, {self.t_max}]"
@@ -96,7 +97,7 @@ class Schedule(ABC):
         return GRIDS[kind](self, steps, first, last)
 
     def _checked(self, t: float | Tensor) -> Tensor:
-        t = torch.as_tensor(t, dtype=torch.float64, device="cpu")  # where all coefficients are made
+        t = tensor("t", t)  # on the CPU, where all coefficients are made
         if not bool(((t >= self.t_min) & (t <= self.t_max)).all()):
             raise ValueError(f"t = {t.tolist()} leaves the time range [{self.t_min}, {self.t_max}] of {self}")
         return t
@@ -197,7 +198,8 @@ class VP(Schedule):
     @classmethod
     def cosine(cls, steps: int = 1000, offset: float = 0.008, max_beta: float = 0.999) -> VP:
         """alpha = cos(pi/2 (t + offset) / (1 + offset)) at the nodes, betas capped: Improved DDPM."""
-        steps = whole("steps", steps)
+        steps, offset = whole("steps", steps), number("offset", offset, above=-1e-300)
+        max_beta = number("max_beta", max_beta, above=0)
         angle = (torch.arange(steps + 1, dtype=torch.float64) / steps + offset) / (1 + offset) * math.pi / 2
         alpha_bar = angle.cos() ** 2
         betas = (1 - alpha_bar[1:] / alpha_bar[:-1]).clamp(max=max_beta)
@@ -235,7 +237,7 @@ class VP(Schedule):
         return log_alpha.exp(), torch.where(variance > 0, safe.sqrt(), 0.0)
 
     def time(self, half_log_snr: float | Tensor) -> Tensor:
-        lam = torch.as_tensor(half_log_snr, dtype=torch.float64)
+        lam = tensor("half_log_snr", half_log_snr)
         t = self._curve.inverse(-0.5 * torch.logaddexp(torch.zeros_like(lam), -2 * lam))
         inside = (t > -1e-9) & (t < 1 + 1e-9)
         return self._checked(torch.where(inside, t.clamp(0.0, 1.0), t))
@@ -273,7 +275,7 @@ class Flow(Schedule):
         return 1 - t, t + 0
 
     def time(self, half_log_snr: float | Tensor) -> Tensor:
-        return torch.sigmoid(-torch.as_tensor(half_log_snr, dtype=torch.float64))
+        return torch.sigmoid(-tensor("half_log_snr", half_log_snr))
 
     def velocity(self, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         return -torch.ones_like(alpha), torch.ones_like(sigma)
@@ -301,7 +303,7 @@ class VE(Schedule):
         return 1 + 0 * t, t + 0  # constant, but with a gradient (of 0) like every rate
 
     def time(self, half_log_snr: float | Tensor) -> Tensor:
-        return self._checked(torch.exp(-torch.as_tensor(half_log_snr, dtype=torch.float64)))
+        return self._checked(torch.exp(-tensor("half_log_snr", half_log_snr)))
 
     def velocity(self, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         return torch.zeros_like(alpha), torch.ones_like(sigma)
@@ -337,6 +339,15 @@ def from_config(config: Mapping[str, Any]) -> Schedule:
     if missing := schedule.config().keys() - config.keys():
         raise ValueError(f"schedule {kind!r} lacks {', '.join(sorted(missing))}")
     return schedule
+
+
+def same_rates(first: Schedule, second: Schedule) -> bool:
+    """Whether two schedules have the same rates and network times, whatever their grids."""
+    if first.t_max != second.t_max:
+        return False
+    t = torch.linspace(first.t_min, first.t_max, 21, dtype=torch.float64)
+    pairs = zip((*first(t), first.model_time(t)), (*second(t), second.model_time(t)), strict=True)
+    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in pairs)
 
 
 def _linspace(steps: int, first: float, last: float) -> Tensor:
@@ -381,6 +392,26 @@ GRIDS: dict[str, Callable[[Schedule, int, float, float], Tensor]] = {
     "half_log_snr": _half_log_snr,
     "karras": _karras,
 }
+
+
+def noise_level(schedule: Schedule, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """Return what diffusers and k-diffusion call sigma: sigma / alpha, but sigma itself for flows."""
+    return sigma if isinstance(schedule, Flow) else sigma / alpha
+
+
+def at_noise_level(schedule: Schedule, levels: Tensor) -> Tensor:
+    """Return the times of noise levels, (N,) from 0 up, float32 rounding of the highest undone.
+
+    >>> at_noise_level(VP.linear(), torch.tensor([0.0])).tolist()
+    [0.0]
+    """
+    highest = noise_level(schedule, *schedule(schedule.t_max))
+    near = (levels > highest) & (levels < highest * (1 + 1e-5))
+    levels = torch.where(near, highest, levels.double())
+    if isinstance(schedule, Flow | VE):
+        return levels
+    inner = torch.where(levels > 0, levels, 1.0)
+    return torch.where(levels > 0, schedule.time(-inner.log()), 0.0)
 
 
 class LearnedTimes(nn.Module):

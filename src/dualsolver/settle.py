@@ -11,8 +11,9 @@ import torch
 
 from .backbones.pretrained import KINDS, schedule_of
 from .checks import check_choice
-from .parameters import KEYS, NAME, checked, content_of, is_fixed, read
-from .schedule import VP, Flow, Schedule, from_config
+from .hub import artifact
+from .parameters import KEYS, checked, content_of, is_fixed, read
+from .schedule import VP, Flow, Schedule, from_config, same_rates
 from .solvers import SOLVERS
 
 logger = logging.getLogger(__name__)
@@ -27,31 +28,12 @@ def content(solver: Any) -> dict[str, Any]:
     >>> content("dpmpp")["solvers"]["10"]["order"]
     2
     """
-    if isinstance(solver, str) and solver in SOLVERS:
-        if not is_fixed(SOLVERS[solver]):
-            raise ValueError(f"{solver} is learned: give the folder that holds its values")
+    if isinstance(solver, str) and solver in SOLVERS and is_fixed(SOLVERS[solver]):
         return content_of(SOLVERS[solver](nfe=10))
     if isinstance(solver, str | Path):
-        path = Path(solver)
-        if path.exists():
-            return read(path / NAME if path.is_dir() else path)
-        return read(_download(str(solver)))
+        return read(artifact(str(solver)))
     solvers = solver if isinstance(solver, Sequence) else [solver]
     return content_of(*solvers)
-
-
-def _download(name: str) -> Path:
-    """Fetch an artifact from the hub."""
-    names = ", ".join(name for name, kind in SOLVERS.items() if is_fixed(kind))
-    try:
-        from huggingface_hub import hf_hub_download
-
-        return Path(hf_hub_download(name, NAME))
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(
-            f"no folder {name}, no fixed solver of that name ({names}), and the hub gives none: {reason}"
-        ) from None
 
 
 def joined(config: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -64,9 +46,10 @@ def joined(config: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schedule, Schedule):
         schedule = given["schedule"] = schedule.config()
     foreign = {k: v for k, v in config.items() if k not in KEYS}
-    fallback = {"fallback": foreign.pop("fallback", None)}
+    fallback = foreign.pop("fallback", None)
     if "solver" in given:
         own = content(given.pop("solver"))
+        fallback = own.get("fallback") or fallback
     elif "format" in config:
         own = checked("the scheduler's config", {k: v for k, v in config.items() if k != "fallback"})
     else:
@@ -75,7 +58,7 @@ def joined(config: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     if there is not None:
         there = from_config(schedule) if schedule else there[0], prediction or there[1]
     own = settled({k: own[k] for k in KEYS} | given, there)
-    return foreign | ({"prediction_type": native} if native else {}) | fallback | own
+    return foreign | ({"prediction_type": native} if native else {}) | {"fallback": fallback} | own
 
 
 def of_pipeline(config: Mapping[str, Any]) -> tuple[Schedule, str] | None:
@@ -105,21 +88,12 @@ def settled(own: Mapping[str, Any], pipeline: tuple[Schedule, str] | None) -> di
         )
     if found["schedule"] is None:
         found["schedule"] = schedule.config()
-    elif not same(from_config(found["schedule"]), schedule):
+    elif not same_rates(from_config(found["schedule"]), schedule):
         logger.warning(
             "the solver was learned for the schedule %s, but the pipeline has %s: using the first",
             *(from_config(found["schedule"]), schedule),
         )
     return found
-
-
-def same(first: Schedule, second: Schedule) -> bool:
-    """Whether two schedules have the same rates and network times, whatever their grids."""
-    if first.t_max != second.t_max:
-        return False
-    t = torch.linspace(first.t_min, first.t_max, 21, dtype=torch.float64)
-    pairs = zip((*first(t), first.model_time(t)), (*second(t), second.model_time(t)), strict=True)
-    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in pairs)
 
 
 def diffusers_keys(schedule: Schedule, prediction: str) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def _card(config: Mapping[str, Any], name: str) -> Iterator[str]:
     yield f"A few-step sampler made by Dual-Solver for {nfes} network evaluations; the network is unchanged."
     yield from ("", "```python", "# pip install 'dual-solver[diffusers]'")
     yield "from dualsolver.diffusers import DualSolverScheduler"
-    yield from ("", f"pipe.scheduler = DualSolverScheduler.from_pretrained({name!r})", "```", "")
+    yield from ("", f"pipe.scheduler = DualSolverScheduler.from_pretrained({name!r})")
+    guidance = f", guidance_scale={scale}" if (scale := provenance.get("guidance")) is not None else ""
+    yield from (f"images = pipe(..., num_inference_steps={nfes.split(', ')[-1]}{guidance}).images", "```", "")
     schedule = (config["schedule"] or {}).get("type", "the pipeline's")
     yield f"It predicts {config['prediction'] or 'what the pipeline says'} on the schedule {schedule}."
     yield from ("", "| provenance | |", "|---|---|")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .prediction import Prediction, basis, combine
-from .sample import advance, rows
+from .prediction import basis, combine
+from .rows import cheapest, rows
+from .sample import advance
 from .schedule import Schedule
 from .table import Table
 
@@ -22,14 +23,15 @@ class Stepper:
     >>> stepper = Stepper(table, ds.Flow(), "velocity")
     >>> x = torch.ones(1)
     >>> for _ in range(2):
-    ...     x, prediction = stepper.step(output=x, x=x)
+    ...     x, data = stepper.step(output=x, x=x)
     >>> x, stepper.left
     (tensor([0.2500]), 0)
     """
 
     def __init__(self, table: Table, schedule: Schedule, kind: str) -> None:
-        self._rows = rows(table)
-        self._bases = basis(kind, schedule, table.t[:-1]).tolist()
+        bases = basis(kind, schedule, table.t[:-1])
+        chosen, self._sides = cheapest(table, bases, preview=True)
+        self._rows, self._bases = rows(chosen), bases.tolist()
         self._kept = 2 * (table.window - 1)
         self._state: Tensor | None = None
         self._past: tuple[Tensor, ...] = ()
@@ -40,17 +42,18 @@ class Stepper:
         """How many steps are still to come."""
         return len(self._rows) - self.index
 
-    def step(self, output: Tensor, x: Tensor) -> tuple[Tensor, Prediction]:
-        """Return the next point to look at, in x's dtype, and the prediction made of this output at x.
+    def step(self, output: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the next point to look at, in x's dtype, and the data that this output shows at x.
 
         output, x: (B, ...) of the same shape; half precision is computed with in float32.
         """
         at, row = (x.float() if x.dtype.itemsize < 4 else x), self._rows[self.index]
-        pair = at, output.to(at.dtype)
-        prediction = Prediction(*(combine(weights, pair) for weights in self._bases[self.index]))
-        past = (*prediction, *self._past)
+        native, (of_data, of_noise) = (at, output.to(at.dtype)), self._bases[self.index]
+        data = combine(of_data, native)
+        pair = data if self._sides.data else at, combine(of_noise, native) if self._sides.noise else native[1]
+        past = (*pair, *self._past)
         state, query = advance(row, at if self._state is None else self._state, past)
         self.index += 1
         self._past = past[: self._kept] if self.left else ()
-        self._state = state if self.left and row[0] is not row[1] else None
-        return query.to(x.dtype), prediction
+        self._state = None if row.state is None else state
+        return query.to(x.dtype), data

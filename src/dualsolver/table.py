@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .checks import tensor
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -32,7 +34,7 @@ class Table:
 
     def __post_init__(self) -> None:
         for name in ("t", "alpha", "sigma", "weights"):
-            value = torch.as_tensor(getattr(self, name)).to(torch.float64)
+            value = tensor(f"Table.{name}", getattr(self, name))
             object.__setattr__(self, name, value)
             if not bool(value.isfinite().all()):
                 where = (~value.isfinite()).nonzero()[0].tolist()
@@ -56,6 +58,11 @@ class Table:
                 raise ValueError(
                     f"Table.{name} must have shape ({shape[0] + 1},) for {shape[0]} rows, not {found}"
                 )
+        unmade = torch.arange(1, shape[2]) > 2 * torch.arange(1, shape[0] + 1)[:, None]
+        if bool((unmade[:, None] & (self.weights[:, :, 1:] != 0)).any()):
+            raise ValueError(
+                "Table.weights must be 0 where a prediction is not made yet: row i sees i + 1 pairs"
+            )
 
     @property
     def nfe(self) -> int:
@@ -67,26 +74,10 @@ class Table:
         """How many predictions are remembered."""
         return (self.weights.shape[-1] - 1) // 2
 
-    @property
-    def terms(self) -> int:
-        """How many weighted terms a run adds up: what it costs outside the network."""
-        weights = self.weights.detach()
-        same = (weights[:, 0] == weights[:, 1]).all(-1)
-        return int((weights[:, 1] != 0).sum() + (weights[~same, 0] != 0).sum())
 
-
-def fold(table: Table, bases: Tensor) -> Table:
-    """Rewrite a table of (data, noise) for the pairs (query, native output) that they are made of.
-
-    bases: (M, 2, 2), the matrices that take the new pair to (data, noise); no conversion is then left to do
-    while sampling. Where the state is the query, the two weights on it become one, unless rows that are equal
-    by chance may have different gradients.
-    """
-    ages = torch.arange(table.nfe)[:, None] - torch.arange(table.window)  # which evaluation each pair is of
-    pairs = table.weights[:, :, 1:].reshape(table.nfe, 2, table.window, 2)
-    pairs = torch.einsum("irkp,ikpq->irkq", pairs, bases[ages.clamp(min=0)]).flatten(2)
-    equal = (table.weights[:, 0] == table.weights[:, 1]).all(-1) & (not table.weights.requires_grad)
-    same = torch.cat([equal.new_ones(1), equal[:-1]])[:, None, None]  # the state was the query
-    first = torch.where(same, 0.0, pairs[:, :, :1])
-    weights = torch.cat([table.weights[:, :, :1] + (pairs[:, :, :1] - first), first, pairs[:, :, 1:]], 2)
-    return Table(table.t, table.alpha, table.sigma, weights)
+def check_table(value: object) -> None:
+    """Refuse what is not a table."""
+    if not isinstance(value, Table):
+        raise ValueError(
+            f"a Table is needed, not {type(value).__name__}: call the solver on a schedule first"
+        )

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,8 +22,15 @@ from .files import write_whole
 from .metrics import Accuracy, Moments
 
 GROUPS = 10
-Estimate = tuple[float, float | None]  # a figure and its standard error, if there are parts enough for one
 Part = TypeVar("Part")
+
+
+class Estimate(NamedTuple):
+    """A figure, its standard error if there are parts enough for one, and what it is without each part."""
+
+    value: float
+    error: float | None
+    without: tuple[float, ...]
 
 
 @dataclass
@@ -167,17 +174,21 @@ class Book:
 def jackknife(parts: Sequence[Part], figures: Callable[[list[Part]], Sequence[float]]) -> list[Estimate]:
     """Return figures of all parts, each with its standard error by leaving out one part at a time.
 
-    >>> [(mean, error)] = jackknife([1.0, 2.0, 6.0], lambda some: [sum(some) / len(some)])
-    >>> mean, round(error, 9)  # the usual standard error of a mean, sqrt(7 / 3)
+    >>> [found] = jackknife([1.0, 2.0, 6.0], lambda some: [sum(some) / len(some)])
+    >>> found.value, round(found.error, 9)  # the usual standard error of a mean, sqrt(7 / 3)
     (3.0, 1.527525232)
     """
     values = figures(list(parts))
     if len(parts) < 3:
-        return [(value, None) for value in values]
-    without = [figures([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts))]
-    spread = torch.tensor(without, dtype=torch.float64)
-    errors = ((len(parts) - 1) * (spread - spread.mean(0)).square().mean(0)).sqrt()
-    return list(zip(values, errors.tolist(), strict=True))
+        return [Estimate(value, None, ()) for value in values]
+    without = zip(*(figures([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts))), strict=True)
+    return [Estimate(value, spread(rest), rest) for value, rest in zip(values, without, strict=True)]
+
+
+def spread(without: Sequence[float]) -> float:
+    """The jackknife's standard error, from the figures without each part."""
+    values = torch.tensor(without, dtype=torch.float64)
+    return float(((len(values) - 1) * (values - values.mean()).square().mean()).sqrt())
 
 
 def _sum(parts: Iterable[Tally]) -> Tally:

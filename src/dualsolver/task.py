@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .backbones.base import Backbone
 from .checks import whole
@@ -68,7 +70,7 @@ class Task:
         alone = len(parts) == workers.count == 1
         rows = None if alone or not self.objective.whole else self._rows(solver, parts, total, workers)
         places = torch.split(torch.arange(total)[workers.rank :: workers.count], self.micro or total)
-        with torch.set_grad_enabled(learn):
+        with torch.set_grad_enabled(learn), _attention(self.backbone.device):
             for i, part in enumerate(parts):
                 whole = None if rows is None else Whole(rows, places[i].to(rows.device))
                 value = self.losses(solver, part, whole).sum() / total
@@ -117,6 +119,11 @@ class Task:
 
 def _parts(indices: Sequence[int], size: int) -> list[Sequence[int]]:
     return [indices[first : first + size] for first in range(0, len(indices), size)]
+
+
+def _attention(device: torch.device) -> AbstractContextManager[None]:
+    """On CPU the plain kernel: in bfloat16 the backward of torch's flash attention takes most of the time."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 def _quiet_start(model: Model) -> Model:

@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from ..prediction import Network, checkpointed, guided, wrap
+from ..prediction import Network, check_guidance, checkpointed, guided, wrap
 from ..schedule import Schedule
 
 
@@ -29,6 +29,8 @@ class Backbone(ABC):
     kind: str  # what the network natively predicts: "noise", "data" or "velocity"
     shape: tuple[int, ...]  # of one latent
     classes: tuple[str, ...] = ()  # their names, if conditions are classes
+    guidance: float = 1.0  # the usual scale: the paper's, or the pipeline's own
+    told: bool = False  # whether the network is told the scale as "guidance", instead of being asked twice
     dtype: torch.dtype | None = None  # of the network, used inside its call alone; None takes what comes
     device: torch.device = torch.device("cpu")
 
@@ -54,7 +56,12 @@ class Backbone(ABC):
 
         `recompute` trades one more forward in the backward pass for not keeping activations.
         """
-        model = guided(self.model, guidance, condition, self.null(condition))
+        check_guidance(guidance)
+        if self.told:
+            told = {**condition, "guidance": torch.full_like(condition["guidance"], guidance)}
+            model = guided(self.model, 1.0, told, told)
+        else:
+            model = guided(self.model, guidance, condition, self.null(condition))
         return wrap(checkpointed(model) if recompute else model, self.schedule, self.kind, self.dtype)
 
     @final

@@ -17,6 +17,8 @@ from .pretrained import Decoder, class_names, component, read_config, schedule_o
 class DiT(Backbone):
     """A DiT with its decoder; the null class is the last row of the class table."""
 
+    guidance = 1.5
+
     def __init__(
         self, source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device
     ) -> None:

@@ -21,7 +21,7 @@ from .pretrained import Decoder, class_names, component, read_config, schedule_o
 class GMDiT(Backbone):
     """A GM-DiT with its decoder; the null class is the last row of the class table."""
 
-    kind = "velocity"
+    kind, guidance = "velocity", 1.4
 
     def __init__(
         self, source: str, dtype: torch.dtype | None, variant: str | None, device: torch.device

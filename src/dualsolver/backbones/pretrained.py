@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..checks import check_choice
+from ..hub import loaded
 from ..schedule import VP, Flow, Schedule
 
 PICKLE = "pickle"  # the variant that stands for pickled files
@@ -36,7 +37,7 @@ class _Index(ConfigMixin):  # type: ignore[misc]
 def read_config(source: str, part: str) -> dict[str, Any]:
     """Return the config of a component ("transformer", "scheduler"), or the pipeline's index for ""."""
     reader: Any = {"": _Index, "scheduler": _SchedulerConfig}.get(part, _Config)
-    config = _loaded(source, part, lambda: reader.load_config(source, subfolder=part or None))
+    config = loaded(source, part, lambda: reader.load_config(source, subfolder=part or None))
     return dict(config)
 
 
@@ -51,8 +52,16 @@ def component(
     for choice in others:
         with suppress(OSError):
             return _ready(cls.from_pretrained(source, **choice, **options), device)
-    network = _loaded(source, part, lambda: cls.from_pretrained(source, **last, **options))
+    network = loaded(source, part, lambda: cls.from_pretrained(source, **last, **options))
     return _ready(network, device)
+
+
+def around(cls: Any, source: str, variant: str | None, **parts: Any) -> Any:
+    """Load what is left of a pipeline around the parts that are there already."""
+    if variant not in (None, PICKLE):
+        with suppress(OSError, ValueError):  # like a network, it may have no files of the variant
+            return cls.from_pretrained(source, variant=variant, **parts)
+    return loaded(source, "text encoders", lambda: cls.from_pretrained(source, **parts))
 
 
 def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]]:
@@ -76,16 +85,6 @@ def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]
 
 def _ready(network: Any, device: torch.device) -> Any:
     return network.to(device).eval().requires_grad_(False)
-
-
-def _loaded(source: str, part: str, read: Any) -> Any:
-    """Run `read`; what goes wrong becomes one line."""
-    try:
-        return read()
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        where = f"no folder {source}, and the hub gives none: " if not Path(source).exists() else ""
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(f"cannot load {part or 'the index'} of {source}: {where}{reason}") from None
 
 
 def class_names(source: str, count: int) -> tuple[str, ...]:
@@ -140,11 +139,12 @@ class Decoder:
         self, source: str, variant: str | None, device: torch.device, kind: Any = AutoencoderKL
     ) -> None:
         self.vae: nn.Module = component(kind, source, "vae", variant, torch.float32, device)
+        self.config: Any = self.vae.config  # defaults included, which the JSON may lack
 
     def __call__(self, latents: Tensor, clamp: bool) -> Tensor:
         """latents: (B, C, H, W) -> (B, channels, height, width)."""
-        config: Any = self.vae.config  # defaults included, which the JSON may lack
-        shifted = latents.float() / config.scaling_factor + (config.get("shift_factor") or 0.0)
+        shift = self.config.get("shift_factor") or 0.0
+        shifted = latents.float() / self.config.scaling_factor + shift
         images: Tensor = self.vae.decode(shifted).sample / 2 + 0.5  # type: ignore[operator]
         return images.clamp(0, 1) if clamp else images
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from ..checks import whole
-from . import compare, evaluate, learn, show, zoo
+from . import compare, evaluate, learn, sample, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dual-solver", description="Few-step sampling, learned")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     learn.add(commands)
+    sample.add(commands)
     show.add(commands)
     evaluate.add(commands)
     compare.add(commands)

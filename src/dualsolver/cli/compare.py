@@ -1,4 +1,4 @@
-"""`dual-solver compare`: solvers side by side on the same noise, as tables, curves and a report to look at."""
+"""`dual-solver compare`: solvers on the same noise as tables, curves and a report to look at."""
 
 from __future__ import annotations
 
@@ -48,4 +48,5 @@ def _written(cells: Any, results: Any, show: int, out: Path) -> list[str]:
     write_whole(out / "report.html", report.page(found, cells, show))
     told = [metric for metric in found.metrics if compare.better(metric)]
     tables = [compare.to_text(found, metric) + "\n" for metric in told or found.metrics]
-    return [*tables, f"{out}: table.csv, table.md, curves.png, curves.svg, report.html"]
+    size = (out / "report.html").stat().st_size / 1e6
+    return [*tables, f"{out}: table.csv, table.md, curves.png, curves.svg, report.html ({size:.1f} MB)"]

@@ -57,7 +57,6 @@ def _captions(chosen: argparse.Namespace) -> None:
 
 
 def _shown(name: str, value: Any) -> str:
-    if isinstance(value, tuple):
-        value, error = value
-        return f"{name} {value:.4g}" + (f" +- {error:.2g}" if error is not None else "")
-    return f"{name} {value}"
+    from ..compare import shown
+
+    return f"{name} {shown(*value) if isinstance(value, tuple) else value}"

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..checks import check_choice, whole
 from ..extras import needs
 from ..fit import PRESETS, Workers
+from . import options
 from .interrupt import interruptible
 
 HELD_OUT = 10**9  # the seed of the held-out samples: the same for every run, whatever its own seed
@@ -28,7 +29,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("learn", help=purpose, description=purpose)
     parser.set_defaults(run=_learn)
     one, many = parser.add_argument, {"nargs": "+", "metavar": ""}
-    one("--backbone", default="fashion-dit", help="a name of the zoo, a pipeline folder or a hub id")
+    options.backbone(parser)
     one("--nfe", default=["4"], help="evaluations of the network, such as 3 5 or 3..9 (4)", **many)
     one(
         "--objective",
@@ -44,7 +45,6 @@ def add(commands: Any) -> None:
     one("--clip", help="for clip: models of open_clip, NAME=FILE or a folder, or zoo:NAME; averaged", **many)
     one("--prompts", help="for text to image: a prompt a line, or MSCOCO's or MJHQ's JSON")
     one("--features", default="vgg", help="for feature: LPIPS by alex, vgg, squeeze, or zoo:NAME (vgg)")
-    one("--guidance", type=float, help="guidance scale (the paper's for the backbone)")
     one("--method", default="dual", help="dual (default), bns or ds")
     one("--option", default=[], help="of the method, such as kind=p2c2 parametrisation=direct", **many)
     one("--preset", default="fast", help="fast (default) or paper")
@@ -58,10 +58,6 @@ def add(commands: Any) -> None:
     one("--cache", type=Path, default=Path("runs/teachers"), help="where they are kept (runs/teachers)")
     one("--micro-batch", type=int, help="images a call: the same gradient with less memory")
     one("--recompute", action="store_true", help="keep no activations: less memory, half as slow again")
-    one("--dtype", help="of the network: float32, bfloat16 or float16")
-    one("--variant", help="of the weight files, such as fp16")
-    one("--device", default="cpu")
-    one("--threads", type=int, default=2, help="of torch (2)")
     one("--out", type=Path, default=Path("runs/learned"), help="the folder of the run (runs/learned)")
 
 
@@ -109,8 +105,7 @@ def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, An
     check_choice("preset", chosen.preset, tuple(PRESETS))
     changes = {k: v for k in ("steps", "batch", "rate") if (v := getattr(chosen, k)) is not None}
     recipe = replace(PRESETS[chosen.preset], **changes)
-    backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
-    guidance = named.guidance(backbone, chosen.guidance)
+    backbone, guidance = options.loaded(chosen)
     items = named.items(backbone, chosen.prompts)
     chosen.objective = chosen.objective or ["hard-label" if backbone.classes else "clip"]
     classifiers = chosen.classifier or default_classifier(chosen.backbone)

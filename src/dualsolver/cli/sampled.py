@@ -13,6 +13,8 @@ import torch
 from .. import __version__
 from ..checks import whole
 from ..fit import Workers
+from ..solvers import SOLVERS
+from . import options
 from .interrupt import interruptible
 
 logger = logging.getLogger(__name__)
@@ -22,11 +24,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say what is sampled and who judges it."""
     many: dict[str, Any] = {"nargs": "+", "metavar": ""}
     one = parser.add_argument
-    one("--backbone", default="fashion-dit", help="a name of the zoo, a pipeline folder or a hub id")
-    one("--solver", required=True, help="fixed solvers by name, learned ones by folder", **many)
+    options.backbone(parser)
+    one("--solver", required=True, help="fixed solvers by name, learned ones by folder or hub id", **many)
     one("--nfe", default=["3", "5", "9"], help="evaluations of the network, such as 3 5 or 3..9", **many)
     one("--grid", help="of the fixed solvers: uniform, half_log_snr, karras, shifted (the schedule's own)")
-    one("--guidance", type=float, help="guidance scale (the paper's for the backbone)")
     one("--prompts", help="for text to image: a prompt a line, or MSCOCO's or MJHQ's JSON")
     one("--count", type=int, default=10_000, help="images (10000)")
     one("--seed", type=int, default=10**6, help="of the images; learning uses others (1000000)")
@@ -41,21 +42,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     one("--real", help="for precision and recall: a folder of images, an .npz with arr_0, or fashion-mnist")
     one("--keep", type=int, default=2000, help="samples and real images for that (2000)")
     one("--batch", type=int, default=100)
-    one("--dtype", help="of the network: float32, bfloat16 or float16")
-    one("--variant", help="of the weight files, such as fp16")
-    one("--device", default="cpu")
-    one("--threads", type=int, default=2, help="of torch (2)")
 
 
 def planned(chosen: argparse.Namespace, store: Path) -> list[Any]:
     """Build a cell for each solver and NFE; a solver that has not learned some of the NFEs goes without."""
     from .. import named
     from ..cells import Cell
-    from ..evaluate import Sampling
     from ..judges import judges
+    from ..sampling import Sampling
 
-    backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
-    guidance, items = named.guidance(backbone, chosen.guidance), named.items(backbone, chosen.prompts)
+    backbone, guidance = options.loaded(chosen)
+    items = named.items(backbone, chosen.prompts)
     networks = chosen.network
     if networks is None:
         networks = ["validation"] if chosen.backbone.startswith("fashion-") else []
@@ -67,12 +64,13 @@ def planned(chosen: argparse.Namespace, store: Path) -> list[Any]:
     )
     who.warn_of_few(count)
     provenance = {"backbone": backbone.name, "schedule": str(backbone.schedule)} | _provenance(chosen)
-    cells = []
+    cells, weights = [], backbone.fingerprint()
     for spec, name in zip(chosen.solver, labels(chosen.solver), strict=True):
+        named.tell_apart(spec, backbone, guidance)
         for solver in solvers(spec, nfes, chosen.grid):
             table = solver(backbone.schedule)
             job = Sampling(backbone, table, items, guidance, chosen.seed, count, batch)
-            cells.append(Cell(name, solver, job, who, store, provenance | learned(spec)))
+            cells.append(Cell(name, solver, job, weights, who, store, provenance | learned(spec)))
     return cells
 
 
@@ -81,6 +79,7 @@ def _provenance(chosen: argparse.Namespace) -> dict[str, Any]:
         "command": chosen.command,
         "dtype": chosen.dtype,
         "device": chosen.device,
+        "prompts": chosen.prompts,
         "real": chosen.real,
         "version": __version__,
         "torch": torch.__version__,
@@ -93,7 +92,7 @@ def labels(specs: Sequence[str]) -> list[str]:
     >>> labels(["ddim", "runs/a/learned", "runs/b/learned", "runs/c"])
     ['ddim', 'runs-a-learned', 'runs-b-learned', 'c']
     """
-    short = [Path(spec).name for spec in specs]
+    short = [Path(spec).absolute().name for spec in specs]
     if len(set(specs)) < len(specs):
         raise ValueError(f"a solver is named twice among {' '.join(specs)}")
     return [
@@ -121,12 +120,12 @@ def solvers(spec: str, nfes: Sequence[int], grid: str | None) -> list[Any]:
 
 def learned(spec: str) -> dict[str, Any]:
     """Where a learned solver comes from; nothing for a fixed one."""
-    from ..parameters import NAME, read
+    from ..hub import artifact
+    from ..parameters import read
 
-    path = Path(spec) / NAME
-    if not path.exists():
+    if spec in SOLVERS:
         return {"learned": None}
-    content = read(path)
+    content = read(artifact(spec))
     return {"learned": {**content["provenance"], "nfes": sorted(map(int, content["solvers"]))}}
 
 
@@ -139,8 +138,13 @@ def made(cells: Sequence[Any], workers: Workers, write: int) -> list[dict[str, A
         job, title = cell.sampling, f"{number}/{len(cells)} {cell.name}, NFE {cell.solver.nfe}"
         total = sum(len(job.indices(i)) for i in job.batches()[workers.rank :: workers.count])
         running = cell.run(workers, write)
-        bar = tqdm(desc=title, total=total, initial=next(running), unit="image", leave=False)
-        bar.disable = bar.disable or workers.rank > 0
+        looks: dict[str, Any] = {
+            "unit": "image",
+            "mininterval": 1,
+            "leave": False,
+            "disable": workers.rank > 0,
+        }
+        bar = tqdm(desc=title, total=total, initial=next(running), **looks)
         with interruptible() as asked, bar:
             for done in running:
                 bar.update(done - bar.n)

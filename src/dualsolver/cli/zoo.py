@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from . import options, sample
+
 
 def add(commands: Any) -> None:
     """Add the commands of the zoo to a parser."""
@@ -16,14 +18,11 @@ def add(commands: Any) -> None:
     train = _dataset(_named(_action(actions, "train", _train, "train a model, or continue where it stopped")))
     train.add_argument("--runs", type=Path, default=Path("runs"), help="where its state is kept (runs)")
     train.add_argument("--further", action="store_true", help="start from the shipped weights, not from none")
-    sample = _named(_action(actions, "sample", _sample, "sample a generator into a picture"))
-    sample.add_argument("--solver", default="ddim", help="ddim, dpmpp, unipc, ... (ddim)")
-    sample.add_argument("--nfe", type=int, default=20, help="evaluations of the network (20)")
-    sample.add_argument("--guidance", type=float, help="guidance scale (the paper's)")
-    sample.add_argument("--classes", help="numbers or names, with commas (all ten)")
-    sample.add_argument("--count", type=int, default=8, help="images of each class (8)")
-    sample.add_argument("--seed", type=int, default=0, help="the first image's seed (0)")
-    sample.add_argument("--out", type=Path, default=Path("samples.png"))
+    purpose = "sample a generator into pictures, as `dual-solver sample` does"
+    drawn = actions.add_parser("sample", help=purpose, description=purpose)
+    drawn.add_argument("backbone", metavar="name", help="see `dual-solver zoo list`")
+    options.network(drawn)
+    sample.arguments(drawn)
     measure = _dataset(_named(_action(actions, "measure", _measure, "measure a model and write its card")))
     measure.add_argument("--count", type=int, default=2000, help="images of a generator (2000)")
     data = _action(actions, "data", _data, "make the captioned emoji from packages, fetched if need be")
@@ -73,7 +72,7 @@ def _train(chosen: argparse.Namespace) -> None:
     from ..zoo.fit import fit
     from .interrupt import interruptible
 
-    bar = tqdm(desc=chosen.name, unit="step", mininterval=5)
+    bar = tqdm(desc=chosen.name, unit="step", mininterval=5, delay=1)  # a mistake shows no bar
     with bar, interruptible() as stop:
         for record, total in fit(chosen.name, chosen.runs, chosen.data, stop=stop, further=chosen.further):
             if not bar.n:
@@ -81,28 +80,6 @@ def _train(chosen: argparse.Namespace) -> None:
             bar.total = total
             bar.set_postfix(loss=f"{record.loss:.4f}", refresh=False)
             bar.update(record.step - bar.n)
-
-
-def _sample(chosen: argparse.Namespace) -> None:
-    import torch
-    from tqdm import tqdm
-
-    from ..checks import check_choice, whole
-    from ..solvers import SOLVERS
-    from ..zoo import entries, generate, load
-    from ..zoo.pictures import grid, save_png
-
-    check_choice("the model to sample", entries.entry(chosen.name).kind, tuple(generate.GUIDANCE))
-    check_choice("--solver", chosen.solver, tuple(SOLVERS))
-    solver, backbone = SOLVERS[chosen.solver](whole("--nfe", chosen.nfe)), load(chosen.name)
-    wanted = chosen.classes.split(",") if chosen.classes else range(10)
-    classes = backbone.conditions([int(c) if str(c).isdigit() else c for c in wanted])
-    classes = classes.repeat(whole("--count", chosen.count))
-    scale = generate.guidance_of(chosen.name) if chosen.guidance is None else chosen.guidance
-    batches = generate.images(backbone, solver, classes, scale, chosen.seed, batch=20)
-    bar = tqdm(batches, total=-(-len(classes) // 20), unit="batch", leave=False)
-    save_png(chosen.out, grid(torch.cat(list(bar)), columns=len(classes) // chosen.count))
-    print(f"{chosen.out}: {len(classes)} images, {chosen.solver} with {chosen.nfe} evaluations")
 
 
 def _measure(chosen: argparse.Namespace) -> None:

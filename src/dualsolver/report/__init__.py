@@ -19,13 +19,15 @@ from ..plot import panels
 from ..solvers.base import Fixed
 
 SCRIPTS = ("base.js", "samples.js", "charts.js", "tables.js", "main.js")
-OF_ALL = ("backbone", "schedule", "weights", "guidance", "count", "batch", "seed", "items", "networks")
-OF_ALL += ("references", "real", "dtype", "device", "version", "torch", "command")
+OF_ALL = (
+    *("backbone", "schedule", "weights", "guidance", "count", "batch", "seed", "items", "prompts"),
+    *("networks", "references", "real", "dtype", "device", "version", "torch", "command"),
+)
 
 
 def page(found: Comparison, cells: Sequence[Cell], show: int) -> str:
     """Return the report of a comparison with the first `show` samples of every cell."""
-    data = json.dumps(_data(found, cells, show)).replace("</", "<\\/")  # the end of a script is found first
+    data = json.dumps(_data(found, cells, show)).replace("<", "\\u003c")  # nothing in it ends the script
     parts = {
         "TITLE": escape(f"{found.results[0]['backbone']}: {', '.join(found.solvers)}"),
         "STYLE": _file("style.css"),
@@ -51,12 +53,13 @@ def _data(found: Comparison, cells: Sequence[Cell], show: int) -> dict[str, Any]
         "nfes": found.nfes,
         "metrics": [{"key": m, "title": heading(m), "better": better(m)} for m in found.metrics],
         "labels": [str(label) for label in labels],
-        "solvers": [_solver(name, [c for c in cells if c.name == name], found, show) for name in found.solvers],
+        "solvers": [_solver(name, cells, found, show) for name in found.solvers],
     }
 
 
 def _solver(name: str, cells: Sequence[Cell], found: Comparison, show: int) -> dict[str, Any]:
-    results = {r["nfe"]: r for r in found.results if r["solver"] == name}
+    cells = [cell for cell in cells if cell.name == name]
+    results = {result["nfe"]: result for result in found.results if result["solver"] == name}
     learned, last = results[cells[0].solver.nfe]["learned"], cells[-1].solver
     return {
         "name": name,
@@ -67,6 +70,7 @@ def _solver(name: str, cells: Sequence[Cell], found: Comparison, show: int) -> d
         "cells": {
             cell.solver.nfe: {
                 "figures": {metric: results[cell.solver.nfe]["figures"][metric] for metric in found.metrics},
+                "differences": {m: found.difference(m, name, cell.solver.nfe) for m in found.metrics},
                 "images": _images(cell.folder, show),
                 "interpolated": bool(learned) and cell.solver.nfe not in learned["nfes"],
             }

@@ -1,16 +1,23 @@
 // What the other scripts share: the data, what is chosen, and making elements.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const chosen = { nfe: data.nfes[data.nfes.length >> 1], metric: data.metrics[0].key, solvers: new Set(data.solvers) };
+const chosen = { nfe: data.nfes[data.nfes.length >> 1], metric: data.metrics[0].key, less: false, solvers: new Set(data.solvers) };
+const first = data.solvers[0];
 const HUES = [262, 40, 155, 350, 200, 95, 305, 25];
 const DASHES = ["", "6 3", "2 3", "9 3 2 3", "12 3", "4 2", "1 2", "8 2 2 2"];
 
 const byId = (id) => document.getElementById(id);
 const shownSolvers = () => data.solvers.filter((solver) => chosen.solvers.has(solver));
-const figure = (solver, nfe, metric = chosen.metric) => solver.cells[nfe]?.figures[metric];
+const figure = (solver, nfe) => solver.cells[nfe]?.[chosen.less ? "differences" : "figures"][chosen.metric];
 const metric = () => data.metrics.find((one) => one.key === chosen.metric);
 const digits = (x) => (x === 0 ? "0" : String(Number(x.toPrecision(4))));
-const errorOf = (figure) => (figure[1] === null ? "" : "± " + Number(figure[1].toPrecision(2)));
+
+// A figure and its standard error as text, both to the error's second digit.
+function rounded([value, error]) {
+  if (!error) return [digits(value), ""];
+  const places = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(error))));
+  return [value.toFixed(places), "± " + error.toFixed(places)];
+}
 
 // An element with attributes and children: text is always text, never markup.
 function make(name, attributes = {}, ...children) {
@@ -28,6 +35,11 @@ function make(name, attributes = {}, ...children) {
 function paint(element, solver) {
   element.dataset.colour = "";
   element.style.setProperty("--hue", HUES[data.solvers.indexOf(solver) % HUES.length]);
+}
+
+function signed(figure) {
+  const [value, error] = rounded(figure);
+  return `${value.replace("-", "−").replace(/^(?=[1-9]|0\.0*[1-9])/, "+")} ${error}`;
 }
 
 // The solvers with the best figure at an NFE, among those shown.

@@ -26,10 +26,10 @@ function range(values) {
 }
 
 function drawChart() {
-  const wide = byId("chart").clientWidth, height = Math.min(380, Math.max(240, wide * 0.45)), names = wide > 560 ? 130 : 12;
+  const wide = Math.max(byId("chart").clientWidth, 280), height = Math.min(380, Math.max(240, wide * 0.45)), names = wide > 560 ? 130 : 12;
   const shown = shownSolvers().map((solver) => [solver, data.nfes.filter((nfe) => figure(solver, nfe)).map((nfe) => [nfe, ...figure(solver, nfe)])]);
-  const values = shown.flatMap(([, points]) => points.map(([, y]) => y));
-  const svg = make("svg", { role: "img", "aria-label": `${metric().title} over NFE; the table below has the figures`, viewBox: `0 0 ${wide} ${height}`, height });
+  const values = shown.flatMap(([, points]) => points.flatMap(([, value, error]) => [value, value - error, value + error]));
+  const svg = make("svg", { role: "img", "aria-label": `${metric().title}${chosen.less ? ", less " + first.name : ""}, over NFE; the table below has the figures`, viewBox: `0 0 ${wide} ${height}`, height });
   byId("chart").replaceChildren(svg);
   if (!values.length) return;
   const logarithmic = Math.min(...values) > 0 && Math.max(...values) > 6 * Math.min(...values);
@@ -42,16 +42,17 @@ function drawChart() {
     svg.append(make("text", { x: 40, y: y(tick) + 4, "text-anchor": "end" }, digits(tick)));
   }
   for (const nfe of data.nfes) svg.append(make("text", { x: x(nfe), y: height - 18, "text-anchor": "middle" }, nfe));
-  svg.append(make("text", { x: x(data.nfes[0]), y: height - 2 }, "evaluations of the network" + (logarithmic ? "; logarithmic scale" : "")));
-  for (const [solver, points] of shown) svg.append(curve(solver, points, x, y, [low, high]));
+  svg.append(make("text", { x: (60 + wide - names) / 2, y: height - 2, "text-anchor": "middle" }, "evaluations of the network" + (logarithmic ? "; logarithmic scale" : "")));
+  shown.forEach(([solver, points], i) => svg.append(curve(solver, points, (nfe) => x(nfe) + 4 * (i - (shown.length - 1) / 2), y)));
   if (names > 100) svg.append(...ends(shown, y, wide - names + 8));
   for (const nfe of data.nfes) svg.append(make("rect", { class: "hit", x: x(nfe) - step / 2, y: 0, width: step, height, onclick: () => choose({ nfe }) }));
 }
 
-function curve(solver, points, x, y, [low, high]) {
-  const dash = DASHES[data.solvers.indexOf(solver) % DASHES.length], within = (v) => Math.max(low, Math.min(high, v));
+// Each solver a little to the side, so that error bars do not hide each other.
+function curve(solver, points, x, y) {
+  const dash = DASHES[data.solvers.indexOf(solver) % DASHES.length];
   const line = make("path", { class: "curve", "stroke-dasharray": dash, d: path(points.map(([nfe, value]) => [x(nfe), y(value)])) });
-  const bars = points.map(([nfe, value, error]) => make("line", { class: "error", x1: x(nfe), x2: x(nfe), y1: y(within(value - error)), y2: y(within(value + error)) }));
+  const bars = points.map(([nfe, value, error]) => make("line", { class: "error", x1: x(nfe), x2: x(nfe), y1: y(value - error), y2: y(value + error) }));
   const marks = points.map(([nfe, value]) => make("circle", { class: "mark" + (nfe === chosen.nfe ? " on" : ""), cx: x(nfe), cy: y(value), r: 4 }));
   return make("g", { colour: solver }, ...bars, line, ...marks);
 }
@@ -67,14 +68,16 @@ function ends(shown, y, left) {
 function drawParameters() {
   const shown = shownSolvers().filter((solver) => Object.keys(solver.panels).length);
   byId("parameters").hidden = !data.solvers.some((solver) => Object.keys(solver.panels).length);
-  byId("learned").replaceChildren(...shown.flatMap((solver) => {
+  const closed = new Set([...byId("learned").querySelectorAll("details:not([open])")].map((part) => part.dataset.name));
+  byId("learned").replaceChildren(...shown.map((solver) => {
     const panels = Object.entries(solver.panels).map(([title, lines]) => panel(solver, title, lines));
-    return [make("h3", {}, `${solver.name}, ${solver.kind}`), make("div", { class: "panels" }, ...panels)];
+    const attributes = { open: !closed.has(solver.name), "data-name": solver.name };
+    return make("details", attributes, make("summary", {}, `${solver.name}, ${solver.kind}`), make("div", { class: "panels" }, ...panels));
   }));
 }
 
 function panel(solver, title, lines) {
-  const wide = 240, height = 130, values = Object.values(lines).flat(), [low, high] = range(values);
+  const wide = 210, height = 120, values = Object.values(lines).flat(), [low, high] = range(values);
   const y = scale([low, high], height - 8, 8), now = lines[chosen.nfe];
   const place = (list) => list.map((value, i) => [44 + ((wide - 52) * i) / Math.max(list.length - 1, 1), y(value)]);
   const svg = make("svg", { role: "img", viewBox: `0 0 ${wide} ${height}`, "aria-label": `${title} at NFE ${chosen.nfe}: ${now ? now.map(digits).join(", ") : "not there"}` });

@@ -7,7 +7,7 @@ function choose(change) {
   byId("nfe-now").textContent = chosen.nfe;
   [...byId("nfe-ticks").children].forEach((tick, i) => tick.classList.toggle("now", data.nfes[i] === chosen.nfe));
   for (const draw of [drawSamples, drawChart, drawTable, drawParameters]) draw();
-  const said = shownSolvers().map((solver) => `${solver.name} ${figure(solver, chosen.nfe) ? digits(figure(solver, chosen.nfe)[0]) : "none"}`);
+  const said = shownSolvers().map((solver) => `${solver.name} ${figure(solver, chosen.nfe) ? rounded(figure(solver, chosen.nfe)).join(" ") : "none"}`);
   byId("status").textContent = `NFE ${chosen.nfe}, ${metric().title}: ${said.join(", ")}`;
 }
 
@@ -34,6 +34,8 @@ function start() {
   byId("nfe").addEventListener("input", (event) => choose({ nfe: nfes[event.target.value] }));
   byId("chips").append(...data.solvers.map(chip));
   byId("metrics").append(...data.metrics.map(tab));
+  byId("less-name").textContent = `Less ${first.name}, on the same noise`;
+  byId("less").addEventListener("change", (event) => choose({ less: event.target.checked }));
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
   byId("all").addEventListener("click", (event) => event.target === byId("all") && byId("all").close());
   drawProvenance();

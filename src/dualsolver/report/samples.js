@@ -11,6 +11,7 @@ function picture(solver, nfe, seed) {
 }
 
 function drawSamples() {
+  byId("beside").textContent = `The number is the ${metric().title}.`;
   const isBest = best(chosen.nfe), rows = shownSolvers().map((solver) => row(solver, isBest));
   byId("rows").style.setProperty("--count", data.labels.length);
   byId("rows").replaceChildren(heads(), ...rows);
@@ -23,18 +24,19 @@ function heads() {
 
 function row(solver, isBest) {
   const cell = solver.cells[chosen.nfe];
-  const who = make("div", { class: "who" }, make("b", {}, solver.name), ...about(solver, isBest(solver)));
+  const who = make("div", { class: "who" }, make("b", {}, solver.name, isBest(solver) ? make("span", { class: "best" }, "best") : ""), ...about(solver));
   const tiles = cell
     ? make("div", { class: "tiles" }, ...data.labels.map((_, seed) => tile(solver, seed)))
-    : make("p", { class: "none" }, `Not there at NFE ${chosen.nfe}.`);
+    : make("p", { class: "none" }, `No samples at NFE ${chosen.nfe}.`);
   return make("div", { class: "row", role: "group", "aria-label": solver.name, colour: solver }, who, tiles);
 }
 
-function about(solver, isBest) {
-  const found = figure(solver, chosen.nfe);
-  if (!found) return [];
-  const lines = [make("span", { class: isBest ? "best" : "" }, `${digits(found[0])} ${errorOf(found)}${isBest ? ", best" : ""}`)];
-  if (solver.cells[chosen.nfe].interpolated) lines.push(make("span", {}, "interpolated"));
+function about(solver) {
+  const cell = solver.cells[chosen.nfe];
+  if (!cell) return [];
+  const lines = [make("span", {}, rounded(cell.figures[chosen.metric]).join(" "))], apart = cell.differences[chosen.metric];
+  if (apart && solver !== first) lines.push(make("span", {}, `${signed(apart)} vs ${first.name}`));
+  if (cell.interpolated) lines.push(make("span", {}, "interpolated"));
   return lines;
 }
 
@@ -50,5 +52,6 @@ function openSeed(seed) {
     return make("tr", { colour: solver }, make("th", { scope: "row" }, make("span", { class: "dot" }), solver.name), ...cells);
   });
   byId("all-table").replaceChildren(make("thead", {}, head), make("tbody", {}, ...lines));
+  byId("all").style.setProperty("--nfes", data.nfes.length);
   byId("all").showModal();
 }

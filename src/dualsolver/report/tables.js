@@ -6,13 +6,13 @@ function drawTable() {
   const lines = shownSolvers().map((solver) => {
     const cells = data.nfes.map((nfe) => {
       const found = figure(solver, nfe), classes = `${now(nfe)} ${best(nfe)(solver) ? "best" : ""}`;
-      return make("td", { class: classes }, ...(found ? [digits(found[0]), " ", make("small", {}, errorOf(found))] : ["–"]));
+      return make("td", { class: classes }, ...(found ? [rounded(found)[0], make("small", {}, rounded(found)[1])] : ["–"]));
     });
     return make("tr", { colour: solver }, make("th", { scope: "row" }, make("span", { class: "dot" }), solver.name), ...cells);
   });
   const caption = make("caption", { class: "quiet" }, `${metric().title} by solver and NFE`);
-  const first = make("th", { scope: "col" }, "NFE");
-  byId("table").replaceChildren(caption, make("thead", {}, make("tr", {}, first, ...head)), make("tbody", {}, ...lines));
+  const corner = make("th", { scope: "col" }, "NFE");
+  byId("table").replaceChildren(caption, make("thead", {}, make("tr", {}, corner, ...head)), make("tbody", {}, ...lines));
 }
 
 const text = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));

@@ -17,6 +17,7 @@ from ..schedule import GRIDS, LearnedTimes, Schedule, check_schedule
 from ..table import Table
 
 Grid = str | Sequence[float] | Tensor | None
+Choices = dict[str, tuple[object, ...]]
 
 
 class Solver(Protocol):
@@ -118,7 +119,7 @@ class Fixed(ABC):
 
     nfe: int
     grid: Grid
-    choices: ClassVar[dict[str, tuple[object, ...]]] = {}  # what the other arguments may be
+    choices: ClassVar[Choices] = {}  # what the other arguments may be
     evaluations: ClassVar[int] = 1  # a step
 
     def __post_init__(self) -> None:
@@ -154,6 +155,11 @@ class Fixed(ABC):
     def at(self, **values: Any) -> Self:
         """The same method with other values, such as another NFE or grid."""
         return self.from_values(**self.values() | values)
+
+    def on(self, t: Sequence[float]) -> Self:
+        """The same method on given times; a last step to clean data, at 0, takes one evaluation."""
+        calls = self.evaluations * (len(t) - 1) - (self.evaluations - 1) * (t[-1] == 0)
+        return self.at(nfe=calls, grid=t)
 
     def rest(self, schedule: Schedule, start: int) -> Table:
         """The table of the evaluations from `start` on: the same times and method, without history.

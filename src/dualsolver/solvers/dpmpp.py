@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, Nodes, finished, nodes, twice
+from .base import Choices, Fixed, Grid, Nodes, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,11 @@ class DPMpp(Fixed):
     order: int = 2
     lower_order_final: bool = True
     published: bool = False
-    choices: ClassVar = {"order": (1, 2, 3), "lower_order_final": (True, False), "published": (True, False)}
+    choices: ClassVar[Choices] = {
+        "order": (1, 2, 3),
+        "lower_order_final": (True, False),
+        "published": (True, False),
+    }
 
     @property
     def convergence(self) -> int:

@@ -15,8 +15,10 @@ from .base import Learned, finished, interleave, newest_first, ragged, twice
 
 
 class DS(Learned):
-    """VP, "data":        x_n = A x + (alpha_n - A alpha_c) sum_j m_ij data_j, with A = sigma_n / sigma_c
-    flow, "velocity":  x_n = x + sum_j m_ij (dalpha data_j + dsigma noise_j)
+    """A multistep method whose every weight is learned, in the authors' two forms.
+
+        VP, "data":        x_n = A x + (alpha_n - A alpha_c) sum_j m_ij data_j, with A = sigma_n / sigma_c
+        flow, "velocity":  x_n = x + sum_j m_ij (dalpha data_j + dsigma noise_j)
 
     m_ij is learned for j < i and m_ii = 1 - sum_{j<i} m_ij; zeros are DDIM (Euler for flow). With up to 6
     steps the authors let the last two rows keep only j = i - 1: that is `masked` and, as there, the default.

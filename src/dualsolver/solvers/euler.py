@@ -9,7 +9,7 @@ import torch
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, finished, nodes, twice
+from .base import Choices, Fixed, Grid, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Euler(Fixed):
     nfe: int
     grid: Grid = None
     prediction: str = "noise"
-    choices: ClassVar = {"prediction": ("noise", "velocity", "data")}
+    choices: ClassVar[Choices] = {"prediction": ("noise", "velocity", "data")}
     convergence = 1
 
     def __call__(self, schedule: Schedule) -> Table:

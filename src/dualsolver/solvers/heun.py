@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, Nodes, finished, nodes, twice
+from .base import Choices, Fixed, Grid, Nodes, finished, nodes, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Heun(Fixed):
     nfe: int
     grid: Grid = None
     prediction: str = "noise"
-    choices: ClassVar = {"prediction": ("noise", "velocity", "data")}
+    choices: ClassVar[Choices] = {"prediction": ("noise", "velocity", "data")}
     evaluations = 2
     convergence = 2
 

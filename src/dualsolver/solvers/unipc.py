@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..schedule import Schedule
 from ..table import Table
-from .base import Fixed, Grid, Nodes, finished, nodes
+from .base import Choices, Fixed, Grid, Nodes, finished, nodes
 from .dpmpp import by_order
 
 
@@ -28,7 +28,7 @@ class UniPC(Fixed):
     variant: str = "bh2"
     prediction: str = "data"
     lower_order_final: bool = True
-    choices: ClassVar = {
+    choices: ClassVar[Choices] = {
         "order": (1, 2, 3),
         "variant": ("bh1", "bh2"),
         "prediction": ("data", "noise"),

@@ -15,7 +15,7 @@ from ..metrics import Accuracy, Moments, frechet, precision_recall
 from ..solvers import DDIM
 from . import classifiers
 from .data import Images, scaled
-from .generate import guidance_of, images
+from .generate import images
 from .references import accuracy_on_test, reference, unit
 from .registry import load
 
@@ -65,7 +65,7 @@ def generator(
     found: Figures = {f"accuracy of the {seen_by} on real test images": accuracy_on_test(seen_by)}
     for nfe in (100, 3):
         solver = DDIM(nfe)
-        seen = look(judge, images(backbone, solver, classes, guidance_of(name)))
+        seen = look(judge, images(backbone, solver, classes, backbone.guidance))
         precision, recall = precision_recall(real.features, seen.features)
         found |= {
             f"Frechet distance, DDIM {nfe}": distance(seen, seen_by),
@@ -77,7 +77,7 @@ def generator(
     precision, recall = precision_recall(real.features, other.features)
     found |= {"precision of training images": precision, "recall of training images": recall}
     found["Frechet distance of as many training images"] = distance(other, seen_by)
-    return found | {"ms a guided evaluation of one image": speed(backbone, guidance_of(name))}
+    return found | {"ms a guided evaluation of one image": speed(backbone, backbone.guidance)}
 
 
 def look(extractor: Extractor, batches: Iterable[Tensor]) -> Seen:

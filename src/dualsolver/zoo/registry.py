@@ -77,7 +77,7 @@ def load(name: str) -> Any:
         return family.from_pretrained(folder).float().eval().requires_grad_(False)
     from ..backbones import load as load_backbone
 
-    return load_backbone(folder, kind)
+    return load_backbone(folder)
 
 
 def recorded(name: str) -> str:

@@ -12,7 +12,6 @@ from ...backbones import Backbone
 from ...clip import Scorer
 from ...draws import draw
 from ...metrics import Accuracy, Moments, frechet
-from ...named import GUIDANCE
 from ...sample import sample
 from ...solvers import DDIM
 from ..data import scaled
@@ -80,14 +79,14 @@ def autoencoder(name: str, train: Emoji, held: Emoji) -> Figures:
 
 
 @torch.no_grad()
-def drawn(backbone: Backbone, captions: Sequence[str], nfe: int, guidance: float) -> list[Tensor]:
+def drawn(backbone: Backbone, captions: Sequence[str], nfe: int) -> list[Tensor]:
     """Images of captions by DDIM, in batches; image i has a seed of its own."""
     backbone.conditions(captions)
     table, parts = DDIM(nfe)(backbone.schedule), []
     for first in range(0, len(captions), 100):
         part = captions[first : first + 100]
         noise = draw(backbone.shape, [""], 0, range(first, first + len(part))).noise
-        predict = backbone.predict(backbone.conditions(part), guidance)
+        predict = backbone.predict(backbone.conditions(part), backbone.guidance)
         parts.append(backbone.decode(sample(predict, backbone.schedule.prior(noise), table)))
     return parts
 
@@ -96,13 +95,13 @@ def generator(
     name: str, train: Emoji, held: Emoji, count: int, told: Callable[[str], None] = lambda line: None
 ) -> Figures:
     """Retrieval and distances by 100-step and 3-step DDIM, beside what real pictures get."""
-    backbone, guidance, judge = load(name), GUIDANCE[entry(name).kind], load(JUDGE)
+    backbone, judge = load(name), load(JUDGE)
     extractor, found = features.of(load(NETWORK)), Figures()
     for which, emoji in (("training", train), ("held-out", held)):
         real, captions = chosen(emoji, count)
         found[f"judge's top-5 retrieval, real {which} pictures"] = retrieval(judge, real, captions)
         for nfe in (100, 3):
-            images = drawn(backbone, captions, nfe, guidance)
+            images = drawn(backbone, captions, nfe)
             found[f"judge's top-5 retrieval, {which} captions, DDIM {nfe}"] = retrieval(
                 judge, images, captions
             )
