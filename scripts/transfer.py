@@ -57,9 +57,9 @@ def tune(target: Target, steps: int) -> None:
     folder, state = Path(target.backbone), RUNS / "tuning.safetensors"
     if (folder / "model_index.json").exists():
         return
-    clean, classes = latents.latents(mirrored("train"), RUNS)
+    clean, images = latents.latents(mirrored("train"), RUNS, "autoencoder")
     found = entries.entry(HOME.backbone)
-    task = generators.dit_task(found.options, clean, classes)
+    task = generators.dit_task(found.options, clean, images)
     shipped = zoo.load(HOME.backbone).transformer.state_dict()
     task.model.load_state_dict({name: value.float() for name, value in shipped.items()})
     run = Run(task.model, replace(found.recipe, steps=steps, rate=3e-4, seed=7), state)

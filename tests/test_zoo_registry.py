@@ -53,7 +53,12 @@ def test_every_shipped_model_has_its_card_log_and_unchanged_files():
 
 
 def test_all_weights_stay_small():
-    assert sum(f.stat().st_size for f in registry.WEIGHTS.rglob("*.safetensors")) < 25e6
+    sizes = {f: f.stat().st_size for f in registry.WEIGHTS.rglob("*.safetensors")}
+    emoji = sum(
+        size for file, size in sizes.items() if file.relative_to(registry.WEIGHTS).parts[0][:5] == "emoji"
+    )
+    assert emoji < 50e6
+    assert sum(sizes.values()) - emoji < 25e6
 
 
 def test_the_judge_is_alone_in_its_family():

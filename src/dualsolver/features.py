@@ -31,6 +31,8 @@ Extractor = Callable[[Tensor], Seen]
 class Classifier(Protocol):
     """A network whose last linear layer is apart: `head(features(x))` are its logits."""
 
+    channels: int  # of its images: 1, grey, or 3
+
     def features(self, images: Tensor) -> Tensor: ...
 
     def head(self, features: Tensor) -> Tensor: ...
@@ -47,10 +49,11 @@ def load(name: str, weights: str | Path | None = None, device: str = "cpu") -> E
 
 
 def of(network: Classifier) -> Extractor:
-    """Make an extractor of a classifier for grey images in [-1, 1], such as the zoo's judge."""
+    """Make an extractor of a classifier for images in [-1, 1], such as the zoo's judge."""
+    seen_as = grey if network.channels == 1 else colour
 
     def extract(images: Tensor) -> Seen:
-        features = network.features(grey(checked(images)) * 2 - 1)
+        features = network.features(seen_as(checked(images)) * 2 - 1)
         return Seen(features, network.head(features))
 
     return extract

@@ -1,4 +1,4 @@
-"""`dual-solver zoo list|show|train|sample|measure|statistics`: the embedded models."""
+"""`dual-solver zoo list|show|data|train|sample|measure|statistics`: the embedded models."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ def add(commands: Any) -> None:
     sample.arguments(drawn)
     measure = _dataset(_named(_action(actions, "measure", _measure, "measure a model and write its card")))
     measure.add_argument("--count", type=int, default=2000, help="images of a generator (2000)")
+    data = _action(actions, "data", _data, "make the captioned emoji from packages, fetched if need be")
+    data.add_argument("name", choices=["emoji"])
+    data.add_argument("--sources", type=Path, default=Path(".cache/emoji"), help="packages (.cache/emoji)")
+    data.add_argument("--out", type=Path, default=Path("runs/emoji"), help="where to (runs/emoji)")
     _dataset(
         _named(_action(actions, "statistics", _statistics, "write the real images' statistics in a network"))
     )
@@ -43,7 +47,7 @@ def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _dataset(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("--data", help="the folder of Fashion-MNIST's idx files")
+    parser.add_argument("--data", help="the folder of Fashion-MNIST's idx files, or of the emoji")
     return parser
 
 
@@ -53,7 +57,7 @@ def _list(chosen: argparse.Namespace) -> None:
     for name, found in entries.ENTRIES.items():
         files = registry.home(name).rglob("*.safetensors")
         size = f"{sum(file.stat().st_size for file in files) / 1e6:5.1f} MB"
-        print(f"{name:14} {found.kind:12} {size if name in names() else 'untrained'}  {found.purpose}")
+        print(f"{name:17} {found.kind:12} {size if name in names() else 'untrained'}  {found.purpose}")
 
 
 def _show(chosen: argparse.Namespace) -> None:
@@ -80,12 +84,15 @@ def _train(chosen: argparse.Namespace) -> None:
 
 def _measure(chosen: argparse.Namespace) -> None:
     from ..zoo import entries, measure
-    from ..zoo.cards import card
     from ..zoo.data import read
 
-    kind, test = entries.entry(chosen.name).kind, read("test", chosen.data)
-    train = read("train", chosen.data)
-    command = f"dual-solver zoo measure {chosen.name}"
+    command, kind = f"dual-solver zoo measure {chosen.name}", entries.entry(chosen.name).kind
+    if entries.entry(chosen.name).data == "emoji":
+        from ..zoo.emoji import measure as emoji
+
+        command += f" --count {chosen.count}" * (kind in ("pixart", "sana"))
+        return _carded(chosen.name, *emoji.figures(chosen.name, chosen.count, chosen.data, print), command)
+    train, test = (read(split, chosen.data) for split in ("train", "test"))
     if kind in ("classifier", "autoencoder"):
         found = {"classifier": measure.classifier, "autoencoder": measure.autoencoder}[kind](
             chosen.name, test
@@ -93,13 +100,34 @@ def _measure(chosen: argparse.Namespace) -> None:
     else:
         found = measure.generator(chosen.name, train, test, chosen.count, told=print)
         command += f" --count {chosen.count}"
-    for what, value in found.items():
+    return _carded(chosen.name, found, train.hash, command)
+
+
+def _carded(name: str, figures: dict[str, float], data: str, command: str) -> None:
+    from ..zoo.cards import card
+
+    for what, value in figures.items():
         print(f"{value:12.4f}  {what}")
-    print(card(chosen.name, train.hash, found, command))
+    print(card(name, data, figures, command))
+
+
+def _data(chosen: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from ..zoo.emoji import data
+
+    with tqdm(unit="picture", leave=False, mininterval=1) as bar:
+        for _ in data.build(chosen.sources, chosen.out):
+            bar.update()
+    made = data.read("all", chosen.out)
+    held = sum(row.held_out for row in made.rows)
+    print(f"{chosen.out}: {len(made)} pictures, {held} of them held out, sha256 {made.hash}")
 
 
 def _statistics(chosen: argparse.Namespace) -> None:
-    from ..zoo.data import read
+    from ..zoo.entries import entry
+    from ..zoo.fit import dataset
     from ..zoo.references import make
 
+    read = dataset(entry(chosen.name))
     print(make(chosen.name, {split: read(split, chosen.data) for split in ("train", "test")}))

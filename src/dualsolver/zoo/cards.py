@@ -15,7 +15,17 @@ TAGS = {
     "autoencoder": ("image-feature-extraction", "diffusers"),
     "dit": ("unconditional-image-generation", "diffusers"),
     "gmdit": ("unconditional-image-generation", "dual-solver"),
+    "clip": ("zero-shot-image-classification", "open_clip"),
+    "features": ("image-feature-extraction", "dual-solver"),
+    "compressor": ("image-feature-extraction", "diffusers"),
+    "pixart": ("text-to-image", "diffusers"),
+    "sana": ("text-to-image", "diffusers"),
 }
+FASHION = "the 60,000 training images of Fashion-MNIST (Zalando Research, MIT licence), unpacked"
+EMOJI = """10,727 emoji of 32 x 32 drawn by `dual-solver zoo data emoji`: Noto Color Emoji (Google, SIL OFL
+1.1), Twemoji (Twitter and other contributors, CC-BY 4.0) and Fluent Emoji (Microsoft, MIT licence), with the
+names and keywords of Unicode CLDR (Unicode licence v3); 269 compositions are held out;"""
+DATA = {"fashion": ("fashion_mnist", FASHION), "emoji": ("emoji", EMOJI)}
 
 TEMPLATE = """---
 license: apache-2.0
@@ -25,7 +35,7 @@ tags:
 - dual-solver
 - {kind}
 datasets:
-- fashion_mnist
+- {dataset}
 ---
 
 # {name}
@@ -46,7 +56,7 @@ model = ds.zoo.load("{name}")  # no network, no dataset
 dual-solver zoo train {name}
 ```
 
-on the 60,000 training images of Fashion-MNIST (Zalando Research, MIT licence), unpacked content of sha256
+on {origin} content of sha256
 `{data}`. Seed {seed}; the loss is in [`loss.csv`](loss.csv) (it ends at {loss}). {plans}
 
 ```json
@@ -72,6 +82,8 @@ def card(name: str, data: str, figures: dict[str, float], command: str) -> Path:
         library=library,
         picture="\n![Samples, a column a class](grid.png)\n" * (folder / "grid.png").exists(),
         data=data,
+        dataset=DATA[found.data][0],
+        origin=DATA[found.data][1],
         seed=found.recipe.seed,
         loss=(folder / "loss.csv").read_text().strip().rpartition(",")[2],
         plans=" ".join(filter(None, (_plans(folder), found.notes))),

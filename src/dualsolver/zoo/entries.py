@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from ..checks import check_choice
+from .emoji.entries import EMOJI
+from .entry import Entry as Entry
 from .training import Recipe
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A model of the zoo: its kind ("classifier", "autoencoder", "dit", "gmdit"), options and recipe."""
-
-    kind: str
-    purpose: str
-    recipe: Recipe
-    options: dict[str, Any] = field(default_factory=dict)
-    folder: str | None = None  # below the weights, if it is not the name
-    notes: str = ""  # what a new training would not repeat
-
 
 LEARNING = "a classifier to learn solvers with"
 
@@ -49,6 +35,7 @@ ENTRIES: dict[str, Entry] = {
         "class-conditional generator: VP, 1000 linear betas, noise prediction",
         Recipe(14_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=4),
         {"num_attention_heads": 4, "attention_head_dim": 48, "num_layers": 5},
+        latents="autoencoder",
     ),
     "fashion-gmdit": Entry(
         "gmdit",
@@ -61,6 +48,7 @@ ENTRIES: dict[str, Entry] = {
             "num_gaussians": 8,
             "logstd_inner_dim": 128,
         },
+        latents="autoencoder",
     ),
     "linear-2x2": Entry("classifier", LEARNING, Recipe(1500, rate=1e-2), {"family": "linear", "size": 2}),
     "linear-4x4": Entry("classifier", LEARNING, Recipe(2000, rate=1e-2), {"family": "linear", "size": 4}),
@@ -86,6 +74,7 @@ ENTRIES: dict[str, Entry] = {
         Recipe(4000, rate=2e-3, decay=0.05, bf16=True, augment=1),
         {"family": "vgg", "widths": [32, 64, 128], "depth": 2, "both": True},
     ),
+    **EMOJI,
 }
 
 

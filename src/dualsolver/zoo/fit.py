@@ -5,35 +5,49 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ..files import write_whole
-from . import autoencoder, classifiers
 from .data import read
+from .emoji import data as emoji
 from .entries import Entry, entry
-from .registry import home, load, path, remember
+from .latents import latents
+from .registry import home, path, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
+
+TASKS = {  # kind -> module and name of the function that makes its task
+    "classifier": ("classifiers", "task"),
+    "features": ("classifiers", "task"),
+    "autoencoder": ("autoencoder", "task"),
+    "dit": ("generators", "dit_task"),
+    "gmdit": ("generators", "gmdit_task"),
+    "clip": ("emoji.clips", "task"),
+    "compressor": ("emoji.compressor", "task"),
+    "pixart": ("emoji.pixart", "task"),
+    "sana": ("emoji.sana", "task"),
+}
 
 
 def prepare(name: str, runs: Path, data: str | None = None) -> tuple[Entry, Task]:
     """Read what a training needs and make the untrained model from the recipe's seed."""
     found = entry(name)
-    images = read("train", data)
+    images = dataset(found)("train", data)
+    module, function = TASKS[found.kind]
+    make = getattr(import_module(f".{module}", __package__), function)
+    given = latents(images, runs, found.latents) if found.latents else (found.recipe.augment, images)
     with torch.random.fork_rng(devices=[]):
-        if found.kind in ("dit", "gmdit"):
-            from . import generators
-            from .latents import latents
-
-            clean, classes = latents(images, runs)
-            torch.manual_seed(seed_of(found.recipe.seed, 0))
-            make = generators.dit_task if found.kind == "dit" else generators.gmdit_task
-            return found, make(found.options, clean, classes)
         torch.manual_seed(seed_of(found.recipe.seed, 0))
-        kinds = {"classifier": classifiers.task, "autoencoder": autoencoder.task}
-        return found, kinds[found.kind](found.options, found.recipe.augment, images)
+        return found, make(found.options, *given)
+
+
+def dataset(found: Entry) -> Any:
+    """What reads the data that an entry is trained on."""
+    return emoji.read if found.data == "emoji" else read
 
 
 def fit(
@@ -65,12 +79,25 @@ def fit(
         remember(name)
 
 
+PARTS = {  # kind -> the folders of its weights, and what their names begin with in training
+    "dit": {"transformer": ""},
+    "gmdit": {"transformer": ""},
+    "pixart": {"transformer": "transformer.", "text_encoder": "text."},
+    "sana": {"transformer": "transformer.", "text_encoder": "text."},
+}
+
+
 def _shipped(name: str, task: Task) -> list[list[int]]:
     """Load the shipped weights into a task's model; return how they were trained."""
-    folder = path(name)
-    shipped = load(name)
-    shipped = getattr(shipped, "transformer", shipped)
-    task.model.load_state_dict({key: value.float() for key, value in shipped.state_dict().items()})
+    from safetensors.torch import load
+
+    folder, state = path(name), dict[str, torch.Tensor]()
+    for part, prefix in PARTS.get(entry(name).kind, {"": ""}).items():
+        for file in (folder / part).glob("*.safetensors"):
+            state |= {prefix + key: value.float() for key, value in load(file.read_bytes()).items()}
+    twice = {"text.encoder.embed_tokens.weight": "text.shared.weight"}  # T5's, which files hold once
+    state |= {key: state[other] for key, other in twice.items() if other in state}
+    task.model.load_state_dict(state)
     plans: list[list[int]] = json.loads((folder / "plans.json").read_text())
     return plans
 

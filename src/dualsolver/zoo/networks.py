@@ -1,4 +1,4 @@
-"""Small classifiers for images (B, 1, 32, 32) in [-1, 1]: `features` (B, D), then a linear head.
+"""Small classifiers for images (B, C, 32, 32) in [-1, 1]: `features` (B, D), then a linear head.
 
 Fewer than five ideas, so that the zoo has judges and teachers that fail in different ways.
 """
@@ -13,14 +13,14 @@ from torch.nn import functional
 
 
 class Classifier(nn.Module):
-    """A trunk that makes features and a head that makes ten logits of them."""
+    """A trunk that makes features and a head that makes logits of them."""
 
-    def __init__(self, trunk: nn.Module, width: int, classes: int = 10) -> None:
+    def __init__(self, trunk: nn.Module, width: int, classes: int = 10, channels: int = 1) -> None:
         super().__init__()
-        self.trunk, self.head = trunk, nn.Linear(width, classes)
+        self.trunk, self.head, self.channels = trunk, nn.Linear(width, classes), channels
 
     def features(self, images: Tensor) -> Tensor:
-        """(B, 1, 32, 32) -> (B, D)."""
+        """(B, C, 32, 32) -> (B, D)."""
         found: Tensor = self.trunk(images)
         return found
 
@@ -95,15 +95,21 @@ def cnn(widths: Sequence[int] = (8, 16)) -> Classifier:
     return Classifier(nn.Sequential(*layers, Pooled()), widths[-1])
 
 
-def vgg(widths: Sequence[int] = (16, 32, 64), depth: int = 2, both: bool = False) -> Classifier:
+def vgg(
+    widths: Sequence[int] = (16, 32, 64),
+    depth: int = 2,
+    both: bool = False,
+    classes: int = 10,
+    channels: int = 1,
+) -> Classifier:
     """Stages of `depth` convolutions with a maximum over 2 x 2 between them."""
     layers: list[nn.Module] = []
-    for into, out in zip((1, *widths), widths, strict=False):
+    for into, out in zip((channels, *widths), widths, strict=False):
         for i in range(depth):
             layers += _conv(into if i == 0 else out, out)
         layers.append(nn.MaxPool2d(2))
     layers[-1] = Pooled(both)
-    return Classifier(nn.Sequential(*layers), widths[-1] * (2 if both else 1))
+    return Classifier(nn.Sequential(*layers), widths[-1] * (2 if both else 1), classes, channels)
 
 
 def resnet(widths: Sequence[int] = (16, 32, 64), depth: int = 2) -> Classifier:

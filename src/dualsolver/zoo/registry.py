@@ -56,23 +56,28 @@ def check_bytes(name: str, file: str) -> Path:
 def load(name: str) -> Any:
     """Load a shipped model, frozen and in evaluation mode, with no network and no dataset.
 
-    A classifier comes as a module with `features`, the autoencoder as diffusers' `AutoencoderKL`, a
-    generator as a `Backbone`.
+    A classifier comes as a module with `features`, an autoencoder as diffusers' own, a CLIP model as a
+    `clip.Scorer`, a generator as a `Backbone`.
     """
     kind, folder = entry(name).kind, path(name)
     with needs("diffusers"):
         import safetensors  # noqa: F401
-    if kind == "classifier":
+    if kind in ("classifier", "features"):
         from .classifiers import load as load_classifier
 
         return load_classifier(folder)
+    if kind == "clip":
+        from ..clip import load as load_clip
+
+        return load_clip(str(folder))
     with needs("diffusers"):
-        from diffusers import AutoencoderKL
-    if kind == "autoencoder":
-        return AutoencoderKL.from_pretrained(folder).float().eval().requires_grad_(False)
+        from diffusers import AutoencoderDC, AutoencoderKL
+    if kind in ("autoencoder", "compressor"):
+        family: Any = AutoencoderKL if kind == "autoencoder" else AutoencoderDC
+        return family.from_pretrained(folder).float().eval().requires_grad_(False)
     from ..backbones import load as load_backbone
 
-    return load_backbone(folder, kind)
+    return load_backbone(folder)
 
 
 def recorded(name: str) -> str:
