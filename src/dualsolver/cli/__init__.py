@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from ..checks import whole
-from . import evaluate, learn, show, zoo
+from . import evaluate, learn, reproduce, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learn.add(commands)
     show.add(commands)
     evaluate.add(commands)
+    reproduce.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
     try:

@@ -1,0 +1,68 @@
+"""What experiments need before they start: everything is loaded once, and all that is missing is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from .. import named
+from .cells import Cell, Classify, Learn, Measure, evaluations
+from .real import classified, real_features
+from .setting import RELEASED, Setting
+
+MILLISECONDS = 2.0  # a guided evaluation of one image by the zoo's generators, on one core
+FLOPS = 1e14  # a second, that a large GPU sustains
+SIZES = {"dit": (750e6, 256), "gmdit": (676e6, 256), "pixart": (611e6, 1024), "sana": (592e6, 256)}
+
+
+def cost(cells: Sequence[Cell], setting: Setting) -> tuple[float, str]:
+    """Estimate the time that cells take, and its unit.
+
+    With a released backbone it is hours of a GPU: a pass costs twice the parameters times the tokens, and
+    guidance takes two passes. With any other it is minutes on one core, at the speed of the zoo's.
+    """
+    if setting.backbone not in RELEASED:
+        return evaluations(cells) * MILLISECONDS / 60_000, "minutes"
+    parameters, tokens = SIZES[setting.kind]
+    return evaluations(cells) * 4 * parameters * tokens / FLOPS / 3600, "GPU hours"
+
+
+def missing(setting: Setting, cells: Sequence[Cell]) -> Iterator[str]:
+    """Load everything that the cells need, and say what could not be loaded and why."""
+    for name, load in _needed(setting, cells).items():
+        try:
+            load()
+        except (ValueError, OSError, ModuleNotFoundError, RuntimeError) as error:
+            yield f"{name}: {str(error).strip().splitlines()[0]}"
+
+
+def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], Any]]:
+    """What to load, by what it is called."""
+    network = setting.suite.network
+    needed: dict[str, Callable[[], Any]] = {f"the backbone {setting.backbone}": setting.load}
+    if setting.kind in ("pixart", "sana") and not setting.prompts:
+        needed["prompts"] = _no_prompts
+    for cell in cells:
+        if isinstance(cell, Measure):
+            needed[f"the statistics of {network}"] = partial(named.network, network)
+            if cell.keep:
+                needed["real images"] = partial(real_features, network, 5)
+        elif isinstance(cell, Classify):
+            needed[cell.classifier] = partial(classified, _plain(cell.classifier))
+        elif cell.through:
+            needed[f"{cell.objective} by {cell.through}"] = partial(_through, cell, setting.device)
+    return needed
+
+
+def _through(cell: Learn, device: str) -> None:
+    plain = _plain(cell.through)
+    named.objective([cell.objective], [plain], plain, device)
+
+
+def _plain(stamped: str) -> str:
+    return stamped.partition(" ")[0]
+
+
+def _no_prompts() -> None:
+    raise ValueError("a text backbone draws from a file of prompts, one a line: --prompts FILE")

@@ -1,0 +1,165 @@
+"""What experiments are run on: a backbone, the networks that go with it, and how much is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import named
+from ..backbones import Backbone, guess
+from ..classifiers import PAPER
+from ..fit import PRESETS, Recipe
+from ..zoo.entries import ENTRIES, LEARNING
+from ..zoo.references import FOLDER, NETWORKS
+from ..zoo.registry import recorded
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a solver is learned, of how many images figures are, and from how many seeds both are repeated.
+
+    keep: images for precision and recall; fresh: samples for the cross-entropy of what was learned; gpu:
+    whether it is meant for one.
+    """
+
+    recipe: Recipe
+    count: int
+    keep: int
+    fresh: int
+    teacher: str
+    teacher_count: int
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+
+BUDGETS = {
+    "quick": Budget(
+        replace(PRESETS["fast"], steps=100, batch=20, every=25, held_out=50), 1500, 1500, 500, "ddim:50", 200
+    ),
+    "full": Budget(PRESETS["paper"], 50_000, 10_000, 1000, "ddim:200", 1000),
+}
+
+
+RELEASED = {
+    "facebook/DiT-XL-2-256": "dit",
+    "Lakonik/gmflow_imagenet_k8_ema": "gmdit",
+    "PixArt-alpha/PixArt-XL-2-512x512": "pixart",
+    "Efficient-Large-Model/Sana_600M_512px_diffusers": "sana",
+}
+
+
+class Suite(NamedTuple):
+    """The networks that go with a backbone: what solvers are learned through, and who measures the images.
+
+    features: a feature network for each trunk of LPIPS in the paper; network: as in `dual-solver evaluate`.
+    """
+
+    objective: str
+    classifiers: tuple[str, ...]
+    features: Mapping[str, str]
+    network: str
+
+
+ZOO = tuple(f"zoo:{name}" for name, found in ENTRIES.items() if found.purpose == LEARNING)
+FASHION = Suite(
+    "hard-label",
+    ("zoo:vgg-128", *(name for name in ZOO if name != "zoo:vgg-128")),
+    {"AlexNet": "zoo:cnn-8", "VGG": "zoo:vgg-128", "SqueezeNet": "zoo:cnn-32"},
+    "judge",
+)
+TRUNKS = {"AlexNet": "alex", "VGG": "vgg", "SqueezeNet": "squeeze"}
+IMAGENET = Suite(
+    "hard-label",
+    ("mobilenet_v3_large", *(name for name in PAPER if name != "mobilenet_v3_large")),
+    TRUNKS,
+    "inception",
+)
+TEXT = Suite("clip", ("RN101=openai",), TRUNKS, "inception")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A backbone with its suite and a budget.
+
+    prompts: what a text backbone draws from; planned: only costs are asked for, so no weights are needed.
+    """
+
+    backbone: str
+    suite: Suite
+    budget: Budget
+    scale: float | None = None
+    prompts: tuple[str, ...] = ()
+    dtype: str | None = None
+    device: str = "cpu"
+    planned: bool = False
+
+    @cached_property
+    def kind(self) -> str:
+        """dit, gmdit, pixart or sana."""
+        return kind_of(self.backbone)
+
+    @property
+    def name(self) -> str:
+        """The backbone's name: of a folder, its own alone."""
+        return Path(self.backbone).name if Path(self.backbone).exists() else self.backbone
+
+    @property
+    def flow(self) -> bool:
+        """Whether it is a flow, whose baselines have their own published forms."""
+        return self.kind in ("gmdit", "sana")
+
+    @cached_property
+    def weights(self) -> str:
+        """A hash of the backbone's weights."""
+        if self.backbone in ENTRIES:
+            return recorded(self.backbone)[:16]
+        return "" if self.planned else self.load().fingerprint()
+
+    @property
+    def guidance(self) -> float:
+        """The guidance scale: the paper's if none was given."""
+        return named.GUIDANCE[self.kind] if self.scale is None else self.scale
+
+    def load(self) -> Backbone:
+        """The backbone itself, loaded once."""
+        return _loaded(self.backbone, self.dtype, self.device)
+
+
+def suite_of(backbone: str) -> Suite:
+    """The networks for a backbone, if nobody says otherwise."""
+    if backbone in ENTRIES:
+        return FASHION
+    return TEXT if kind_of(backbone) in ("pixart", "sana") else IMAGENET
+
+
+def kind_of(backbone: str) -> str:
+    """The kind of a backbone, by its config alone.
+
+    >>> kind_of("fashion-gmdit")
+    'gmdit'
+    """
+    if backbone in ENTRIES:
+        return ENTRIES[backbone].kind
+    return RELEASED.get(backbone) or guess(backbone)
+
+
+def stamped(name: str) -> str:
+    """The name of a classifier, feature network or judge with the hash of its files, where it is known.
+
+    A file of statistics, as in inception=file.npz, goes by its bytes: nobody's paths get into results.
+    """
+    name, equals, file = name.partition("=")
+    if equals:
+        return f"{name} {sha256(Path(file).read_bytes()).hexdigest()[:8]}"
+    if name in NETWORKS:
+        return f"{name} {recorded(name)[:8]} {recorded(FOLDER)[:8]}"
+    family, colon, rest = name.partition(":")
+    return f"{name} {recorded(rest)[:8]}" if colon and family == "zoo" else name
+
+
+@cache
+def _loaded(name: str, dtype: str | None, device: str) -> Backbone:
+    return named.backbone(name, dtype, None, device)
