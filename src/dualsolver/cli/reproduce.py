@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..checks import check_choice
+from ..checks import check_choice, whole
 from .interrupt import interruptible
 
 
@@ -21,6 +21,12 @@ def add(commands: Any) -> None:
     one("name", nargs="+", help="experiments; or list, what each costs; all; page, what is stored as a page")
     one("--backbone", default="fashion-dit", help="a name of the zoo, a pipeline folder or a hub id")
     one("--budget", default="quick", help="quick (default) or full, the paper's")
+    one(
+        "--spend",
+        default=[],
+        help="in place of the budget's, such as seeds=1 count=500 steps=50 teacher=ddim:20",
+        **many,
+    )
     one("--guidance", type=float, help="guidance scale (the paper's for the backbone)")
     one("--classifier", help="in place of the suite's: the first is the one to learn through", **many)
     one("--features", help="in place of LPIPS by AlexNet, VGG and SqueezeNet: three feature networks", **many)
@@ -28,6 +34,8 @@ def add(commands: Any) -> None:
     one("--prompts", type=Path, help="of a text backbone: a file with one a line")
     one("--dtype", help="of the network: float32, bfloat16 or float16")
     one("--device", default="cpu")
+    one("--batch", type=int, default=100, help="images a call when measuring (100)")
+    one("--recompute", action="store_true", help="keep no activations when learning: less memory")
     one("--threads", type=int, default=1, help="of torch (1); to use more cores, start the command again")
     one("--out", type=Path, default=Path("docs/results"), help="where results are kept (docs/results)")
     one("--work", type=Path, default=Path("runs/reproduce"), help="where work goes on (runs/reproduce)")
@@ -57,7 +65,8 @@ def _reproduce(chosen: argparse.Namespace) -> None:
 
 def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     """What was asked for, on what is the suite's where nothing was."""
-    from ..experiments.setting import BUDGETS, Setting, suite_of
+    from .. import named
+    from ..experiments.setting import BUDGETS, Setting, changed, suite_of
 
     suite = suite_of(chosen.backbone)
     if chosen.classifier:
@@ -71,11 +80,13 @@ def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     return Setting(
         chosen.backbone,
         suite,
-        BUDGETS[chosen.budget],
+        changed(BUDGETS[chosen.budget], named.options(chosen.spend)),
         chosen.guidance,
         tuple(prompt for prompt in prompts if prompt.strip()),
         chosen.dtype,
         chosen.device,
+        whole("--batch", chosen.batch),
+        chosen.recompute,
         planned,
     )
 

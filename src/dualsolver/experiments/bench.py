@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -62,7 +63,9 @@ class Bench:
         backbone = self.setting.load()
         with torch.no_grad():
             table = self.solver(cell)(backbone.schedule)
-        return Sampling(backbone, table, self.items, cell.guidance, IMAGES + cell.seed, cell.count)
+        return Sampling(
+            backbone, table, self.items, cell.guidance, IMAGES + cell.seed, cell.count, self.setting.batch
+        )
 
     def _measure(self, cell: Measure) -> Making:
         name = self.setting.suite.network.partition("=")[0]
@@ -72,7 +75,7 @@ class Bench:
         for _ in evaluate(self.sampling(cell), {name: network.extractor}, folder, facts, cell.keep):
             yield
         figures = report(gathered(folder, facts), {name: network.statistics}, real)
-        return {metric.removesuffix(f" ({name})"): value for metric, value in figures.items()}
+        return {metric.removesuffix(f" ({name})"): _strict(value) for metric, value in figures.items()}
 
     def _learn(self, cell: Learn) -> Making:
         objective, facts = _objective(cell.objective, cell.through, self.setting.device)
@@ -98,7 +101,16 @@ class Bench:
         taught = self._teacher(cell, teacher, count) if objective.teacher else None
         for _ in taught.make() if taught else ():
             yield
-        return Task(self.setting.load(), objective, self.items, cell.guidance, seed, taught)
+        return Task(
+            self.setting.load(),
+            objective,
+            self.items,
+            cell.guidance,
+            seed,
+            taught,
+            self.setting.recompute,
+            cell.recipe.batch,
+        )
 
     def _teacher(self, cell: Learn, seed: int, count: int) -> Teacher:
         name, _, steps = cell.teacher.partition(":")
@@ -110,6 +122,11 @@ class Bench:
     def _classify(self, cell: Classify) -> Making:
         yield
         return classified(cell.classifier.partition(" ")[0])
+
+
+def _strict(value: Any) -> Any:
+    """A figure and its error, null where there is none: JSON knows no NaN."""
+    return [None if math.isnan(x) else x for x in value] if isinstance(value, tuple) else value
 
 
 def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mapping[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import named
 from ..backbones import Backbone, guess
+from ..checks import check_choice
 from ..classifiers import PAPER
 from ..fit import PRESETS, Recipe
 from ..zoo.entries import ENTRIES, LEARNING
@@ -41,6 +42,25 @@ BUDGETS = {
     ),
     "full": Budget(PRESETS["paper"], 50_000, 10_000, 1000, "ddim:200", 1000),
 }
+
+
+def changed(budget: Budget, changes: Mapping[str, Any]) -> Budget:
+    """Return a budget with some of its numbers, or of its recipe's, replaced; seeds is how many.
+
+    >>> changed(BUDGETS["quick"], {"count": 200, "seeds": 2}).seeds
+    (0, 1)
+    """
+    of_recipe, of_budget = ({f.name for f in fields(kind)} for kind in (Recipe, Budget))
+    for name, value in changes.items():
+        check_choice("what the budget spends", name, sorted(of_recipe | of_budget - {"recipe"}))
+        if name == "seeds":
+            budget = replace(budget, seeds=tuple(range(int(value))))
+        elif name in of_recipe:
+            before = getattr(budget.recipe, name)
+            budget = replace(budget, recipe=replace(budget.recipe, **{name: type(before)(value)}))
+        else:
+            budget = replace(budget, **{name: type(getattr(budget, name))(value)})
+    return budget
 
 
 RELEASED = {
@@ -84,7 +104,8 @@ TEXT = Suite("clip", ("RN101=openai",), TRUNKS, "inception")
 class Setting:
     """A backbone with its suite and a budget.
 
-    prompts: what a text backbone draws from; planned: only costs are asked for, so no weights are needed.
+    prompts: what a text backbone draws from; batch: images a call when measuring; recompute: keep no
+    activations when learning; planned: only costs are asked for, so no weights are needed.
     """
 
     backbone: str
@@ -94,6 +115,8 @@ class Setting:
     prompts: tuple[str, ...] = ()
     dtype: str | None = None
     device: str = "cpu"
+    batch: int = 100
+    recompute: bool = False
     planned: bool = False
 
     @cached_property
