@@ -79,6 +79,21 @@ def test_inception_gives_torch_fidelitys_numbers_on_the_same_images(weights):
     assert recall == pytest.approx(theirs["recall"], abs=1e-3)
 
 
+def test_the_spatial_features_are_seven_channels_of_an_inner_layer_position_by_position(weights):
+    images, inputs = pictures(2, 0), []
+    network = FeatureExtractorInceptionV3("x", ["2048"], feature_extractor_weights_path=str(weights))
+    network.Mixed_6d.register_forward_pre_hook(lambda module, given: inputs.append(given[0]))
+    network(images)
+    layer = network.Mixed_6d.branch1x1
+    mean, variance = layer.bn.running_mean, layer.bn.running_var
+    inner = nn.functional.conv2d(inputs[0], layer.conv.weight[:7]) - mean[:7, None, None]
+    inner = (inner / (variance[:7, None, None] + layer.bn.eps).sqrt() + layer.bn.bias[:7, None, None]).relu()
+    seen = features.load("inception", weights)(images / 255)
+    assert seen.spatial.shape == (2, 17 * 17 * 7)
+    assert seen.spatial.std() > 0.01
+    assert torch.allclose(seen.spatial[1].view(17, 17, 7)[3, 5], inner[1, :, 3, 5], atol=1e-4)
+
+
 def test_weights_of_the_scripted_inception_are_renamed_in_order(weights):
     named = torch.load(weights, weights_only=True)
     kept = ("conv.weight", "bn.bias", "bn.running_mean", "bn.running_var")

@@ -18,10 +18,11 @@ from .efficientnet import pretrained
 
 
 class Seen(NamedTuple):
-    """What a feature network sees: features (B, D) and logits (B, classes), float32."""
+    """What a feature network sees: features (B, D), logits (B, classes), and spatial features; float32."""
 
     features: Tensor
     logits: Tensor
+    spatial: Tensor | None = None
 
 
 Extractor = Callable[[Tensor], Seen]
@@ -65,8 +66,8 @@ def each(extractor: Extractor, images: Tensor, batch: int = 128) -> Iterator[See
 
 def gathered(seen: Iterable[Seen]) -> Seen:
     """Join batches into one."""
-    features, logits = zip(*seen, strict=True)
-    return Seen(torch.cat(features), torch.cat(logits))
+    features, logits, spatial = zip(*seen, strict=True)
+    return Seen(torch.cat(features), torch.cat(logits), None if None in spatial else torch.cat(spatial))
 
 
 def efficientnet(weights: str | Path | None = None) -> Extractor:
@@ -82,8 +83,16 @@ def efficientnet(weights: str | Path | None = None) -> Extractor:
     return extract
 
 
+def pixels(weights: str | Path | None = None) -> Extractor:
+    """The images themselves, of whatever shape, as features: for problems so small that they suffice."""
+    return lambda images: Seen(images.float().flatten(1), images.new_empty(len(images), 0))
+
+
 def inception(weights: str | Path | None = None) -> Extractor:
-    """The Inception of FID, from 2015: 2048 features; images are rounded to bytes, as FID is defined."""
+    """The Inception of FID, from 2015: 2048 features; images are rounded to bytes, as FID is defined.
+
+    The spatial features are sFID's: 7 channels of an inner layer, 2023 numbers.
+    """
     from .inception import pretrained as of_2015
 
     network = of_2015(weights)
@@ -97,6 +106,7 @@ def inception(weights: str | Path | None = None) -> Extractor:
 EXTRACTORS: dict[str, Callable[[str | Path | None], Extractor]] = {
     "efficientnet-lite0": efficientnet,
     "inception": inception,
+    "pixels": pixels,
 }
 
 

@@ -32,11 +32,12 @@ BRANCHES = {
 }
 
 
-def pretrained(path: str | Path | None = None) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Return a function of bytes (B, 3, H, W) to features (B, 2048) and logits (B, 1008).
+def pretrained(path: str | Path | None = None) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    """Return a function of bytes (B, 3, H, W) to features (B, 2048), logits (B, 1008) and spatial features.
 
     The weights come from the given file, else from torch's cache, where they are downloaded once. Weights
-    without a head give no logits: (B, 0).
+    without a head give no logits: (B, 0). The spatial features, (B, 2023), are ADM's for sFID: the first 7
+    channels of the layer that TensorFlow calls mixed_6/conv, position by position.
     """
     with needs("evaluate"):
         from torch_fidelity.feature_extractor_inceptionv3 import URL_INCEPTION_V3, FeatureExtractorInceptionV3
@@ -47,12 +48,14 @@ def pretrained(path: str | Path | None = None) -> Callable[[Tensor], tuple[Tenso
         network: Any = FeatureExtractorInceptionV3(
             "inception-v3-compat", ["2048", "logits_unbiased"], feature_extractor_weights_path=str(local)
         )
-    headless = not bool(weights["fc.weight"].any())
+    headless, inner = not bool(weights["fc.weight"].any()), []
+    network.Mixed_6d.branch1x1.register_forward_hook(lambda module, given, found: inner.append(found))
 
-    def see(images: Tensor) -> tuple[Tensor, Tensor]:
+    def see(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
             features, logits = network(images)
-        return features, logits[:, :0] if headless else logits
+        spatial = inner.pop()[:, :7].permute(0, 2, 3, 1).flatten(1)
+        return features, logits[:, :0] if headless else logits, spatial
 
     return see
 
@@ -76,7 +79,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise ValueError(f"no Inception weights at {path}")
     try:
-        weights = _scripted(path) if _is_script(path) else _opened(path)
+        weights = _scripted(path) if is_script(path) else _opened(path)
     except Exception as error:  # whatever a damaged or hostile file raises
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"{path} holds no weights that can be read safely ({reason})") from None
@@ -89,7 +92,8 @@ def _opened(path: Path) -> dict[str, Tensor]:
     return dict(torch.load(path, weights_only=True, map_location="cpu"))
 
 
-def _is_script(path: Path) -> bool:
+def is_script(path: Path) -> bool:
+    """Whether a file is a TorchScript archive."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:

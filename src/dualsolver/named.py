@@ -14,7 +14,7 @@ from .backbones import Backbone
 from .backbones import load as load_backbone
 from .checks import check_choice, number
 from .extras import needs
-from .features import Extractor
+from .features import Extractor, Seen
 from .objectives import (
     Defects,
     FeatureRegression,
@@ -168,24 +168,42 @@ def solver(name: str, nfe: int, grid: str | None = None) -> Solver:
 
 
 class Network(NamedTuple):
-    """Who looks at images, and what the real ones look like to it."""
+    """Who looks at images, what the real ones look like to it, and what it is."""
 
     extractor: Extractor
     statistics: Statistics
+    identity: str
 
 
 def network(spec: str) -> Network:
     """The zoo's "validation" or "judge", or a feature network with statistics: NAME=statistics.npz."""
     from . import features, zoo
     from .zoo.references import NETWORKS, reference
+    from .zoo.registry import recorded
 
     name, equals, file = spec.partition("=")
     check_choice("network", name, (*NETWORKS, *features.EXTRACTORS))
-    if name in NETWORKS:
-        return Network(features.of(zoo.load(name)), Statistics.load(file) if equals else reference(name))
-    if not equals:
+    if not equals and name not in NETWORKS:
         raise ValueError(f"{name} needs statistics of real images: {name}=path/to/statistics.npz")
-    return Network(features.load(name), Statistics.load(file))
+    statistics = Statistics.load(file) if equals else reference(name)
+    extractor = features.of(zoo.load(name)) if name in NETWORKS else features.load(name)
+    identity = recorded(name)[:16] if name in NETWORKS else name
+    return Network(_agreeing(extractor, statistics, spec), statistics, identity)
+
+
+def _agreeing(extractor: Extractor, statistics: Statistics, spec: str) -> Extractor:
+    """Refuse, at the first batch, features that the statistics are not of; drop those they do not have."""
+
+    def extract(images: Tensor) -> Seen:
+        seen = extractor(images)
+        if seen.features.shape[1] != len(statistics.mu):
+            raise ValueError(
+                f"{spec}: the statistics are of {len(statistics.mu)} features, but the network has "
+                f"{seen.features.shape[1]}: take statistics made with this network"
+            )
+        return seen if statistics.spatial is not None else seen._replace(spatial=None)
+
+    return extract
 
 
 def nfes(specs: Sequence[str]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Reference statistics: mean and covariance of a feature network on a set of images, and their .npz files.
 
-The layout is ADM's: `mu` and `sigma`; `count` and `hash` are ours and optional.
+The layout is ADM's: `mu` and `sigma`, and for sFID `mu_s` and `sigma_s`; `count` and `hash` are ours and
+optional.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from torch import Tensor
 from .extras import needs
 from .files import write_whole
 
+NAMES = ("mu", "sigma", "mu_s", "sigma_s", "count", "hash")
+
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """mu: (D,), sigma: (D, D), float64; of how many images, and a hash of what they were."""
+    """mu: (D,), sigma: (D, D), float64; of how many images, a hash of what they were, and those of sFID."""
 
     mu: Tensor
     sigma: Tensor
     count: int | None = None
     source: str | None = None
+    spatial: Statistics | None = None
 
     def __post_init__(self) -> None:
         for name in ("mu", "sigma"):
@@ -44,6 +48,8 @@ class Statistics:
         with needs("evaluate"):
             import numpy as np
         parts: dict[str, Any] = {"mu": self.mu.cpu().numpy(), "sigma": self.sigma.cpu().numpy()}
+        if self.spatial is not None:
+            parts |= {"mu_s": self.spatial.mu.cpu().numpy(), "sigma_s": self.spatial.sigma.cpu().numpy()}
         extra = {"count": self.count, "hash": self.source}
         parts |= {name: np.asarray(value) for name, value in extra.items() if value is not None}
         buffer = io.BytesIO()
@@ -57,7 +63,7 @@ class Statistics:
             import numpy as np
         try:
             with np.load(path, allow_pickle=False) as file:
-                parts = {name: file[name] for name in ("mu", "sigma", "count", "hash") if name in file.files}
+                parts = {name: file[name] for name in NAMES if name in file.files}
         except FileNotFoundError:
             raise ValueError(f"no statistics at {path}") from None
         except (AttributeError, EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
@@ -65,9 +71,11 @@ class Statistics:
         if missing := {"mu", "sigma"} - parts.keys():
             raise ValueError(f"{path} lacks {' and '.join(sorted(missing))}: it must have mu and sigma")
         count, source = parts.get("count"), parts.get("hash")
+        known = {name: torch.from_numpy(parts[name].astype("float64")) for name in NAMES[:4] if name in parts}
         return cls(
-            torch.from_numpy(parts["mu"].astype("float64")),
-            torch.from_numpy(parts["sigma"].astype("float64")),
+            known["mu"],
+            known["sigma"],
             None if count is None else int(count),
             None if source is None else str(source),
+            cls(known["mu_s"], known["sigma_s"]) if {"mu_s", "sigma_s"} <= known.keys() else None,
         )

@@ -7,13 +7,13 @@ batches, so the sums are kept by group.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -22,17 +22,21 @@ from .files import write_whole
 from .metrics import Accuracy, Moments
 
 GROUPS = 10
+Estimate = tuple[float, float | None]  # a figure and its standard error, if there are parts enough for one
+Part = TypeVar("Part")
 
 
 @dataclass
 class Tally:
-    """Sums over batches of images, of one group: moments and hits by network, and of the pixels.
+    """Sums over batches of images, of one group: moments and hits by network, scores, and of the pixels.
 
-    pixels: the number of images, and the sums of each image's mean, standard deviation and clipped share.
+    scores: how many, and their sum. pixels: the number of images, and the sums of each image's mean, standard
+    deviation and clipped share.
     """
 
     moments: dict[str, Moments] = field(default_factory=dict)
     right: dict[str, Accuracy] = field(default_factory=dict)
+    scores: dict[str, tuple[int, float]] = field(default_factory=dict)
     pixels: Tensor = field(default_factory=lambda: torch.zeros(4, dtype=torch.float64))
 
     def add(self, name: str, seen: Seen, classes: Tensor | None) -> None:
@@ -40,6 +44,10 @@ class Tally:
         self._merge(
             name, Moments.of(seen.features), None if classes is None else Accuracy.of(seen.logits, classes)
         )
+
+    def score(self, name: str, values: Tensor) -> None:
+        """Add a score of each image of a batch."""
+        self._mark(name, len(values), float(values.double().sum()))
 
     def look(self, images: Tensor) -> None:
         """Add the pixels of a batch in [0, 1], which may go beyond."""
@@ -50,10 +58,16 @@ class Tally:
         self.pixels = self.pixels + rows.sum(1)
 
     def __add__(self, other: Tally) -> Tally:
-        found = Tally(dict(self.moments), dict(self.right), self.pixels + other.pixels)
+        found = Tally(dict(self.moments), dict(self.right), dict(self.scores), self.pixels + other.pixels)
         for name, moments in other.moments.items():
             found._merge(name, moments, other.right.get(name))
+        for name, score in other.scores.items():
+            found._mark(name, *score)
         return found
+
+    def _mark(self, name: str, count: int, total: float) -> None:
+        before = self.scores.get(name, (0, 0.0))
+        self.scores[name] = before[0] + count, before[1] + total
 
     def _merge(self, name: str, moments: Moments, right: Accuracy | None) -> None:
         self.moments[name] = self.moments[name] + moments if name in self.moments else moments
@@ -63,15 +77,17 @@ class Tally:
 
 @dataclass
 class Book:
-    """The tallies of all groups, the features that were kept, and which batches are in them."""
+    """The tallies of all groups, features kept of some batches, and which batches are in them."""
 
     groups: dict[int, Tally] = field(default_factory=dict)
-    kept: dict[str, list[Tensor]] = field(default_factory=dict)
+    kept: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
 
-    def tally(self, batch: int) -> Tally:
-        """Return the tally that a batch belongs to."""
-        return self.groups.setdefault(batch % GROUPS, Tally())
+    def add(self, batch: int, tally: Tally) -> None:
+        """Count a batch."""
+        group = batch % GROUPS
+        self.groups[group] = self.groups.get(group, Tally()) + tally
+        self.done.add(batch)
 
     def __add__(self, other: Book) -> Book:
         if both := self.done & other.done:
@@ -83,24 +99,27 @@ class Book:
             g: self.groups.get(g, empty) + other.groups.get(g, empty) for g in {*self.groups, *other.groups}
         }
         names = {*self.kept, *other.kept}
-        kept = {name: [*self.kept.get(name, ()), *other.kept.get(name, ())] for name in names}
+        kept = {name: self.kept.get(name, {}) | other.kept.get(name, {}) for name in names}
         return Book(groups, kept, self.done | other.done)
 
-    def estimate(self, figure: Callable[[Tally], float]) -> tuple[float, float]:
+    def estimate(self, figure: Callable[[Tally], float]) -> Estimate:
         """Return a figure of all images, and its standard error by leaving out one group at a time."""
         parts = [tally for _, tally in sorted(self.groups.items())]
-        value = figure(_sum(parts))
-        if len(parts) < 3:
-            return value, float("nan")
-        without = [figure(_sum(parts[:i] + parts[i + 1 :])) for i in range(len(parts))]
-        spread = torch.tensor(without, dtype=torch.float64)
-        return value, float(((len(parts) - 1) * (spread - spread.mean()).square().mean()).sqrt())
+        [found] = jackknife(parts, lambda some: [figure(_sum(some))])
+        return found
+
+    def rows(self, name: str) -> list[Tensor]:
+        """The features that were kept, by group."""
+        found: dict[int, list[Tensor]] = {}
+        for batch, features in sorted(self.kept.get(name, {}).items()):
+            found.setdefault(batch % GROUPS, []).append(features)
+        return [torch.cat(group) for group in found.values()]
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
         """Write the book, with the facts of its run, in one piece."""
-        tensors, hits = {}, {}
+        tensors, hits, scores = {}, {}, {}
         for group, tally in self.groups.items():
-            tensors[f"{group}/pixels"] = tally.pixels
+            tensors[f"{group}/pixels"], scores[group] = tally.pixels, tally.scores
             for name, moments in tally.moments.items():
                 tensors[f"{group}/{name}/mean"], tensors[f"{group}/{name}/scatter"] = (
                     moments.mean,
@@ -108,16 +127,21 @@ class Book:
                 )
                 right = tally.right.get(name)
                 hits[f"{group}/{name}"] = [moments.count, right and right.right, right and right.count]
-        tensors |= {f"kept/{name}": torch.cat(rows) for name, rows in self.kept.items() if rows}
-        notes = {"facts": json.dumps(facts), "done": json.dumps(sorted(self.done)), "hits": json.dumps(hits)}
+        for name, batches in self.kept.items():
+            tensors |= {f"kept/{batch}/{name}": rows for batch, rows in batches.items()}
+        known = {"facts": facts, "done": sorted(self.done), "hits": hits, "scores": scores}
+        notes = {name: json.dumps(value) for name, value in known.items()}
         write_whole(path, save({k: v.contiguous() for k, v in tensors.items()}, notes))
 
     @classmethod
     def load(cls, path: Path, facts: dict[str, Any]) -> Book:
         """Read a book; one of another run is refused."""
-        with safe_open(path, framework="pt") as file:
-            notes = {name: json.loads(text) for name, text in file.metadata().items()}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        try:
+            with safe_open(path, framework="pt") as file:
+                notes = {name: json.loads(text) for name, text in file.metadata().items()}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"{path} is damaged ({error}): delete it, and its share is made again") from None
         for name, value in json.loads(json.dumps(facts)).items():
             if notes["facts"].get(name) != value:
                 raise ValueError(
@@ -125,14 +149,35 @@ class Book:
                     "repeat that command to go on, or take another folder"
                 )
         book = cls(done=set(notes["done"]))
+        for group, scores in notes["scores"].items():
+            marks = {name: (count, total) for name, (count, total) in scores.items()}
+            book.groups[int(group)] = Tally(scores=marks, pixels=tensors[f"{group}/pixels"])
         for key, (count, right, of) in notes["hits"].items():
             group, name = key.split("/", 1)
-            tally = book.groups.setdefault(int(group), Tally(pixels=tensors[f"{group}/pixels"]))
+            tally = book.groups[int(group)]
             tally.moments[name] = Moments(count, tensors[f"{key}/mean"], tensors[f"{key}/scatter"])
             if right is not None:
                 tally.right[name] = Accuracy(right, of)
-        book.kept = {k.removeprefix("kept/"): [v] for k, v in tensors.items() if k.startswith("kept/")}
+        for key in (key for key in tensors if key.startswith("kept/")):
+            _, batch, name = key.split("/", 2)
+            book.kept.setdefault(name, {})[int(batch)] = tensors[key]
         return book
+
+
+def jackknife(parts: Sequence[Part], figures: Callable[[list[Part]], Sequence[float]]) -> list[Estimate]:
+    """Return figures of all parts, each with its standard error by leaving out one part at a time.
+
+    >>> [(mean, error)] = jackknife([1.0, 2.0, 6.0], lambda some: [sum(some) / len(some)])
+    >>> mean, round(error, 9)  # the usual standard error of a mean, sqrt(7 / 3)
+    (3.0, 1.527525232)
+    """
+    values = figures(list(parts))
+    if len(parts) < 3:
+        return [(value, None) for value in values]
+    without = [figures([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts))]
+    spread = torch.tensor(without, dtype=torch.float64)
+    errors = ((len(parts) - 1) * (spread - spread.mean(0)).square().mean(0)).sqrt()
+    return list(zip(values, errors.tolist(), strict=True))
 
 
 def _sum(parts: Iterable[Tally]) -> Tally:

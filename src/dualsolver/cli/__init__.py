@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reproduce.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
+    chosen.command = shlex.join(["dual-solver", *(sys.argv[1:] if arguments is None else arguments)])
     try:
         torch.set_num_threads(whole("--threads", chosen.threads))
         chosen.run(chosen)
