@@ -31,6 +31,8 @@ def add(commands: Any) -> None:
     one("--classifier", help="in place of the suite's: the first is the one to learn through", **many)
     one("--features", help="in place of LPIPS by AlexNet, VGG and SqueezeNet: three feature networks", **many)
     one("--network", help="who measures, as in evaluate: judge, validation or NAME=statistics.npz")
+    one("--real", help="for precision and recall, as in evaluate: a folder, an .npz with arr_0")
+    one("--clip", help="CLIP scores by models of open_clip: NAME=FILE or a folder", **many)
     one("--prompts", type=Path, help="of a text backbone: a file with one a line")
     one("--dtype", help="of the network: float32, bfloat16 or float16")
     one("--device", default="cpu")
@@ -58,14 +60,14 @@ def _reproduce(chosen: argparse.Namespace) -> None:
     setting = _setting(chosen, planned)
     names = list(EXPERIMENTS) if planned or "all" in chosen.name else chosen.name
     experiments = [EXPERIMENTS[name] for name in names if setting.kind in EXPERIMENTS[name].kinds]
-    for line in _listed(experiments, setting, chosen.out) if planned else _run(chosen, experiments, setting):
+    for line in _listed(chosen, experiments, setting) if planned else _run(chosen, experiments, setting):
         print(line)
     return None
 
 
 def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     """What was asked for, on what is the suite's where nothing was."""
-    from .. import named
+    from .. import captions, named
     from ..experiments.setting import BUDGETS, Setting, changed, suite_of
 
     suite = suite_of(chosen.backbone)
@@ -74,15 +76,14 @@ def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     if chosen.features:
         check_choice("the number of feature networks", len(chosen.features), (3,))
         suite = suite._replace(features=dict(zip(suite.features, chosen.features, strict=True)))
-    if chosen.network:
-        suite = suite._replace(network=chosen.network)
-    prompts = chosen.prompts.read_text().splitlines() if chosen.prompts else []
+    given = {"network": chosen.network, "real": chosen.real, "clips": chosen.clip}
+    suite = suite._replace(**{name: value for name, value in given.items() if value is not None})
     return Setting(
         chosen.backbone,
         suite,
         changed(BUDGETS[chosen.budget], named.options(chosen.spend)),
         chosen.guidance,
-        tuple(prompt for prompt in prompts if prompt.strip()),
+        tuple(captions.read(chosen.prompts)) if chosen.prompts else (),
         chosen.dtype,
         chosen.device,
         whole("--batch", chosen.batch),
@@ -91,13 +92,18 @@ def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     )
 
 
-def _listed(experiments: Sequence[Any], setting: Any, out: Path) -> Iterator[str]:
+def _store(chosen: argparse.Namespace, setting: Any) -> Any:
+    from ..experiments.store import Store
+
+    return Store(chosen.out / f"{setting.name.replace('/', '--')}.json", chosen.work)
+
+
+def _listed(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -> Iterator[str]:
     """What each experiment costs alone, what is left of it, and what all of them cost together."""
     from ..experiments.cells import evaluations, key
     from ..experiments.needs import cost
-    from ..experiments.store import Store
 
-    store = Store(out / setting.name)
+    store = _store(chosen, setting)
     unit = cost([], setting)[1]
     yield f"{'experiment':20}{'cells':>6}{'left':>6}{'evaluations':>16}{unit:>12}{'left':>10}"
     every = {experiment.name: list(experiment.cells(setting)) for experiment in experiments}
@@ -113,16 +119,16 @@ def _run(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -
     from ..experiments.experiment import Results
     from ..experiments.page import figures
     from ..experiments.render import markdown
-    from ..experiments.store import Store
 
-    store = Store(chosen.out / setting.name)
+    store = _store(chosen, setting)
     _check(replace(setting, planned=True), store, experiments)
     cells = [cell for experiment in experiments for cell in experiment.cells(setting)]
     _fill(store, setting, cells, chosen.work)
+    store.pack(cells)
     for experiment in experiments:
         found = experiment.found(setting, store.get)
         if experiment.draw:
-            experiment.draw(Results(experiment, setting, found, store.get), store.folder)
+            experiment.draw(Results(experiment, setting, found, store.get), chosen.out / setting.name)
         yield from markdown(experiment, setting, found, figures(chosen.out, setting.name, experiment.name))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -15,13 +14,14 @@ from .. import named, parameters
 from ..evaluate import Sampling, evaluate, gathered, report
 from ..fit import Workers, held_out
 from ..interpolate import interpolate
+from ..judges import Judges, judges
 from ..learn import HELD_OUT, Plan, learn, read_state
 from ..objectives import Objective
 from ..solvers import SOLVERS, Solver
 from ..task import Task
 from ..teacher import Teacher
 from .cells import Cell, Classify, Learn, Measure, key
-from .real import classified, real_features
+from .real import classified
 from .setting import Setting
 
 FRESH = 2 * HELD_OUT  # the seed of the samples that learned solvers are compared on
@@ -68,14 +68,22 @@ class Bench:
         )
 
     def _measure(self, cell: Measure) -> Making:
-        name = self.setting.suite.network.partition("=")[0]
-        network, facts = _network(self.setting.suite.network), {"cell": key(cell)}
-        real = {name: real_features(self.setting.suite.network, cell.keep)} if cell.keep else {}
-        folder = self.folder(cell)
-        for _ in evaluate(self.sampling(cell), {name: network.extractor}, folder, facts, cell.keep):
+        """A thin call of what `dual-solver evaluate` does; a figure loses the name of who measured it."""
+        who, folder, facts = self.judges(cell.keep), self.folder(cell), {"cell": key(cell)}
+        extractors = {name: network.extractor for name, network in who.networks.items()}
+        scores = {name: scorer.score for name, scorer in who.scores.items()}
+        job = self.sampling(cell)
+        for _ in evaluate(job, extractors, folder, facts, cell.keep, scores=scores):
             yield
-        figures = report(gathered(folder, facts), {name: network.statistics}, real)
-        return {metric.removesuffix(f" ({name})"): _strict(value) for metric, value in figures.items()}
+        figures = report(gathered(folder, facts, job), who.references(), who.real)
+        found = {figure.partition(" (")[0]: value for figure, value in figures.items()}
+        return {"figures": found, **who.identity()}
+
+    @cache  # noqa: B019  # a bench lives as long as its command
+    def judges(self, keep: int) -> Judges:
+        """Who measures; real images are only looked at for precision and recall."""
+        suite, device = self.setting.suite, self.setting.device
+        return judges([suite.network], suite.clips, suite.real if keep else None, keep, device)
 
     def _learn(self, cell: Learn) -> Making:
         objective, facts = _objective(cell.objective, cell.through, self.setting.device)
@@ -124,20 +132,10 @@ class Bench:
         return classified(cell.classifier.partition(" ")[0])
 
 
-def _strict(value: Any) -> Any:
-    """A figure and its error, null where there is none: JSON knows no NaN."""
-    return [None if math.isnan(x) else x for x in value] if isinstance(value, tuple) else value
-
-
 def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mapping[str, Any]:
     found = get(cell)
     assert found is not None, f"{key(cell)} is made before what needs it"
     return found
-
-
-@cache
-def _network(spec: str) -> named.Network:
-    return named.network(spec)
 
 
 @cache

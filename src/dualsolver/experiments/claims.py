@@ -62,7 +62,7 @@ def better(metric: str, row: str, than: Sequence[str], columns: Sequence[str]) -
                 means = {other: sign * found.mean(metric, other, column) for other in others}
                 best = found.seeds(metric, max(means, key=lambda other: means[other]), column)
                 ours = found.seeds(metric, row, column)
-                result[_place(column)] = [sign * (ours[s] - best[s]) for s in ours if s in best]
+                result[place(column)] = [sign * (ours[s] - best[s]) for s in ours if s in best]
         return result
 
     return margins
@@ -74,7 +74,8 @@ def behind(metric: str, row: str, than: Sequence[str], columns: Sequence[str]) -
     return lambda found: {where: [-m for m in margins] for where, margins in ahead(found).items()}
 
 
-def _place(column: str) -> str:
+def place(column: str) -> str:
+    """A column's name outside of its table."""
     return f"NFE {column}" if column.isdigit() else column
 
 
@@ -101,8 +102,10 @@ def falls(metric: str, columns: Sequence[str]) -> Margins:
     """Whether a metric falls with the classifier's accuracy: minus Spearman's correlation."""
 
     def margin(values: Sequence[float]) -> float:
-        ranks = torch.tensor(values).argsort().argsort().double()
-        return float(torch.corrcoef(torch.stack([torch.arange(len(values)).double(), ranks]))[0, 1])
+        y = torch.tensor(values, dtype=torch.float64)
+        ranks = (y[:, None] > y).double().sum(1) + (y[:, None] == y).double().sum(1) / 2
+        both = torch.stack([torch.arange(len(values), dtype=torch.float64), ranks])
+        return float(torch.corrcoef(both)[0, 1].nan_to_num())  # equal values have no correlation
 
     return _by_rank(metric, columns, margin)
 
@@ -117,7 +120,7 @@ def _by_rank(metric: str, columns: Sequence[str], margin: Callable[[Sequence[flo
             known.sort(key=lambda row: -found.mean("top-5", row, ""))
             seeds = [found.seeds(metric, row, column) for row in known]
             common = set.intersection(*map(set, seeds)) if len(seeds) > 3 else set()
-            result[_place(column)] = [margin([values[s] for values in seeds]) for s in sorted(common)]
+            result[place(column)] = [margin([values[s] for values in seeds]) for s in sorted(common)]
         return result
 
     return margins

@@ -37,15 +37,20 @@ class Row:
 
 
 class Column(NamedTuple):
-    """An NFE, and the factor on the guidance scale that is sampled at."""
+    """An NFE; or the factor on the guidance scale that is sampled at, at an NFE that the title names."""
 
     nfe: int
-    guidance: float = 1.0
+    guidance: float | None = None
 
     @property
     def label(self) -> str:
         """What stands above it."""
-        return str(self.nfe) if self.guidance == 1 else f"{self.nfe}, guidance x {self.guidance:g}"
+        return str(self.nfe) if self.guidance is None else f"guidance x {self.guidance:g}"
+
+    @property
+    def factor(self) -> float:
+        """The factor on the guidance scale."""
+        return 1.0 if self.guidance is None else self.guidance
 
 
 def nfes(*counts: int) -> tuple[Column, ...]:
@@ -92,7 +97,7 @@ class Experiment:
         found = Found()
         for (name, row), column, seed in self._places(setting):
             measure = measured(setting, row, column, seed, self._keep(setting))
-            parts = [get(measure) or {}] if self._images() else []
+            parts = [(get(measure) or {}).get("figures", {})] if self._images() else []
             parts += [get(measure.learned[0]) or {}] if len(measure.learned) == 1 else []
             for metric in self.metrics:
                 for value in (part[metric] for part in parts if metric in part):
@@ -169,7 +174,7 @@ def measured(setting: Setting, row: Row, column: Column, seed: int, keep: int) -
     return Measure(
         setting.name,
         setting.weights,
-        setting.guidance * column.guidance,
+        setting.guidance * column.factor,
         column.nfe,
         row.solver,
         {} if ends else row.options,

@@ -16,7 +16,7 @@ from .bench import Bench
 from .experiment import Column, Results, measured
 
 SHOWN = 10  # images in a row of samples
-NAMES = {"frechet": "FID", "clip": "CLIP score"}
+NAMES = {"frechet": "FID", "clip score": "CLIP score"}
 
 
 def curves(results: Results, folder: Path) -> list[Path]:

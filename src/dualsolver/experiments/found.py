@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 STUDENT = {2: 6.31, 3: 2.92, 4: 2.35, 5: 2.13, 6: 2.02}  # one-sided 95 %, by how many values there are
-HIGHER = ("clip", "precision", "recall", "accuracy", "similarity")  # whose higher values are better
+HIGHER = ("clip score", "precision", "recall", "accuracy", "similarity")  # whose higher values are better
 
 
 class Estimate(NamedTuple):

@@ -97,7 +97,7 @@ ANY = Experiment(
 
 TRANSFER = Experiment(
     "guidance",
-    "Transfer across guidance scales",
+    "Transfer across guidance scales, NFE 5",
     always(
         {
             "DPM-Solver++": BASELINES["DPM-Solver++"],

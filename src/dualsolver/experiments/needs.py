@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from .. import named
+from ..judges import judges, real_images
 from .cells import Cell, Classify, Learn, Measure, evaluations
-from .real import classified, real_features
+from .real import classified
 from .setting import RELEASED, Setting
 
 MILLISECONDS = 2.0  # a guided evaluation of one image by the zoo's generators, on one core
@@ -39,18 +40,18 @@ def missing(setting: Setting, cells: Sequence[Cell]) -> Iterator[str]:
 
 def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], Any]]:
     """What to load, by what it is called."""
-    network = setting.suite.network
+    suite, keep = setting.suite, any(isinstance(cell, Measure) and cell.keep for cell in cells)
     needed: dict[str, Callable[[], Any]] = {f"the backbone {setting.backbone}": setting.load}
     if setting.kind in ("pixart", "sana") and not setting.prompts:
         needed["prompts"] = _no_prompts
+    if any(isinstance(cell, Measure) for cell in cells):
+        needed["who measures"] = partial(judges, [suite.network], suite.clips, None, 0, setting.device)
+    if keep:
+        needed["real images"] = partial(real_images, suite.real, 5)
     for cell in cells:
-        if isinstance(cell, Measure):
-            needed[f"the statistics of {network}"] = partial(named.network, network)
-            if cell.keep:
-                needed["real images"] = partial(real_features, network, 5)
-        elif isinstance(cell, Classify):
+        if isinstance(cell, Classify):
             needed[cell.classifier] = partial(classified, _plain(cell.classifier))
-        elif cell.through:
+        elif isinstance(cell, Learn) and cell.through:
             needed[f"{cell.objective} by {cell.through}"] = partial(_through, cell, setting.device)
     return needed
 

@@ -41,7 +41,7 @@ def figures(out: Path, backbone: str, experiment: str) -> list[str]:
 
 def results(out: Path, setting: Setting) -> dict[str, Found]:
     """The numbers of every experiment that has any."""
-    store, numbers = Store(out / setting.name), {}
+    store, numbers = Store(out / f"{setting.name}.json", Path()), {}
     for name, experiment in EXPERIMENTS.items():
         if setting.kind in experiment.kinds:
             numbers[name] = experiment.found(setting, store.get)

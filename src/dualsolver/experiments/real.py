@@ -1,47 +1,22 @@
-"""What is known of real images: their features, for precision and recall, and how classifiers do on them."""
+"""How classifiers do on real images, and what they cost."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from .. import features, named
 from ..classifiers import PAPER, load_classifier, paper_classifiers
-from ..extras import needs
 from ..zoo import data
-from ..zoo.references import NETWORKS, unit
-
-
-@cache
-def real_features(network: str, count: int) -> Tensor:
-    """Features of the first `count` real images, as the network sees them.
-
-    They are the zoo's test images, or the images that a reference file in ADM's layout holds beside its
-    statistics (arr_0).
-    """
-    name, _, file = network.partition("=")
-    images = unit(data.read("test").pictures[:count]) if name in NETWORKS else _images_in(file, count)
-    return features.gathered(features.each(named.network(network).extractor, images)).features
-
-
-def _images_in(file: str, count: int) -> Tensor:
-    with needs("evaluate"):
-        import numpy as np
-    with np.load(file, allow_pickle=False) as content:
-        if "arr_0" not in content.files:
-            raise ValueError(f"{file} holds no real images (arr_0), which precision and recall compare with")
-        pictures = content["arr_0"][:count]
-    return torch.from_numpy(pictures).permute(0, 3, 1, 2) / 255
+from ..zoo.references import unit
 
 
 def classified(name: str) -> dict[str, Any]:
-    """Accuracies in percent and billions of multiplications and additions an image.
+    """Accuracies in percent, and billions of multiplications with an addition for an image.
 
-    Of the paper's classifiers they are those that torchvision publishes, of the zoo's they are measured on
+    Of the paper's classifiers they are those that torchvision publishes; of the zoo's they are measured on
     the test images.
     """
     if name in PAPER:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .claims import sentence
+from .claims import place, sentence
 from .experiment import CLASSIFIER, Experiment
 from .found import HIGHER, Found
 from .paper import published
 from .setting import Setting
 
-NAMES = {"frechet": "FID", "clip": "CLIP", "top-1": "top-1 (%)", "top-5": "top-5 (%)", "gflops": "GFLOPs"}
-DIGITS = {"clip": 4, "cross-entropy": 3, "precision": 4, "recall": 4, "gflops": 4}  # else 2
+NAMES = {
+    "frechet": "FID",
+    "clip score": "CLIP score",
+    "top-1": "top-1 (%)",
+    "top-5": "top-5 (%)",
+    "gflops": "GFLOPs",
+}
+DIGITS = {"clip score": 4, "cross-entropy": 3, "precision": 4, "recall": 4}  # else 2
 
 
 def markdown(
@@ -43,7 +49,7 @@ def _table(experiment: Experiment, metrics: Sequence[str], found: Found, theirs:
     """A row from here and one from the paper for each method that has any."""
     labels = [column.label for column in experiment.columns]
     places = [(m, c) for m in metrics for c in ([""] if m in CLASSIFIER else labels)]
-    heads = [f"{_name(m)}{' @' * bool(c)}{c}" if len(metrics) > 1 else c for m, c in places]
+    heads = [f"{_name(m)}{' @' * bool(c)}{c}" if len(metrics) > 1 else place(c) for m, c in places]
     body = [
         f"| {row} | {where} | {' | '.join(cells)} |"
         for row in dict.fromkeys(row for table in (found, theirs) for m in metrics for row in table.rows(m))
@@ -64,6 +70,6 @@ def _name(metric: str) -> str:
 def _cell(found: Found, metric: str, row: str, column: str) -> str:
     """A mean with its standard error, where there is one."""
     value, digits = found.estimate(metric, row, column), DIGITS.get(metric, 2)
-    if value is None:
-        return ""
+    if value is None or metric == "gflops":
+        return f"{value.mean:.3g}" if value else ""
     return f"{value.mean:.{digits}f}" + (f" ± {value.error:.{digits}f}" if value.error >= 0 else "")

@@ -14,6 +14,7 @@ from ..backbones import Backbone, guess
 from ..checks import check_choice
 from ..classifiers import PAPER
 from ..fit import PRESETS, Recipe
+from ..judges import DATASET
 from ..zoo.entries import ENTRIES, LEARNING
 from ..zoo.references import FOLDER, NETWORKS
 from ..zoo.registry import recorded
@@ -74,13 +75,16 @@ RELEASED = {
 class Suite(NamedTuple):
     """The networks that go with a backbone: what solvers are learned through, and who measures the images.
 
-    features: a feature network for each trunk of LPIPS in the paper; network: as in `dual-solver evaluate`.
+    features: a feature network for each trunk of LPIPS in the paper; network, real, clips: as
+    `dual-solver evaluate` takes them.
     """
 
     objective: str
     classifiers: tuple[str, ...]
     features: Mapping[str, str]
     network: str
+    real: str = ""
+    clips: tuple[str, ...] = ()
 
 
 ZOO = tuple(f"zoo:{name}" for name, found in ENTRIES.items() if found.purpose == LEARNING)
@@ -89,6 +93,7 @@ FASHION = Suite(
     ("zoo:vgg-128", *(name for name in ZOO if name != "zoo:vgg-128")),
     {"AlexNet": "zoo:cnn-8", "VGG": "zoo:vgg-128", "SqueezeNet": "zoo:cnn-32"},
     "judge",
+    DATASET,
 )
 TRUNKS = {"AlexNet": "alex", "VGG": "vgg", "SqueezeNet": "squeeze"}
 IMAGENET = Suite(
@@ -97,7 +102,7 @@ IMAGENET = Suite(
     TRUNKS,
     "inception",
 )
-TEXT = Suite("clip", ("RN101=openai",), TRUNKS, "inception")
+TEXT = Suite("clip", ("RN101",), TRUNKS, "inception", clips=("RN101",))
 
 
 @dataclass(frozen=True)

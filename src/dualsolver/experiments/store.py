@@ -1,4 +1,4 @@
-"""Results: a small JSON a cell, made once, by any number of processes that share the work."""
+"""Results: made once, by any number of processes that share the work, and kept in one JSON a backbone."""
 
 from __future__ import annotations
 
@@ -9,45 +9,68 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..files import write_whole
-from ..parameters import lists_on_one_line
 from .bench import Bench
-from .cells import Cell, Learn, Measure, key
+from .cells import Cell, Classify, Learn, Measure, key
 
 
 class Store:
-    """The results of one backbone: a file a cell, named by its key."""
+    """The results of a backbone: those packed in `path`, a line each, and those below `work` since then."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, path: Path, work: Path) -> None:
+        self.path, self.work = path, work / "made"
+
+    @cached_property
+    def packed(self) -> dict[str, Any]:
+        """What the file held when it was first asked for."""
+        return _read(self.path) if self.path.exists() else {}
 
     def get(self, cell: Cell) -> dict[str, Any] | None:
         """What a cell came to, if it was made."""
-        path = self.folder / f"{key(cell)}.json"
-        if not path.exists():
-            return None
-        try:
-            found: dict[str, Any] = json.loads(path.read_text())["result"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is no whole result ({error}): delete it to make it again") from None
-        return found
+        name = key(cell)
+        if (found := self.packed.get(name)) is None:
+            path = self._path(name)
+            found = _read(path) if path.exists() else None
+        return None if found is None else found["result"]
 
     def put(self, cell: Cell, result: dict[str, Any]) -> None:
         """Write what a cell came to, with what it is; a solver that was learned is named by its key."""
         said = asdict(cell)
         if isinstance(cell, Measure):
             said["learned"] = [key(end) for end in cell.learned]
-        content = {"cell": {"is": type(cell).__name__.lower(), **said}, "result": result}
-        text = lists_on_one_line(json.dumps(content, indent=1))
-        write_whole(self.folder / f"{key(cell)}.json", text + "\n")
+        content = {"is": type(cell).__name__.lower(), "cell": said, "result": result}
+        write_whole(self._path(key(cell)), json.dumps(content) + "\n")
 
     def missing(self, cells: Sequence[Cell]) -> list[Cell]:
         """The cells that are not made yet, each once."""
         names = {key(cell): cell for cell in cells}
-        return [cell for name, cell in names.items() if not (self.folder / f"{name}.json").exists()]
+        return [
+            cell for name, cell in names.items() if name not in self.packed and not self._path(name).exists()
+        ]
+
+    def pack(self, cells: Sequence[Cell]) -> None:
+        """Put these cells' results beside those in the file, where results of other weights are dropped."""
+        weights = {cell.weights for cell in cells if not isinstance(cell, Classify)}
+        known = _read(self.path) if self.path.exists() else {}
+        known = {name: one for name, one in known.items() if one["cell"].get("weights") in {None, *weights}}
+        found = {name: _read(self._path(name)) for name in map(key, cells) if self._path(name).exists()}
+        lines = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in sorted((known | found).items())]
+        write_whole(self.path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+    def _path(self, name: str) -> Path:
+        return self.work / f"{name}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): delete it, and it is made again") from None
+    return found
 
 
 def fill(store: Store, bench: Bench, cells: Sequence[Cell]) -> Iterator[Cell]:

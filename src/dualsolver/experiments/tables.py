@@ -30,7 +30,7 @@ MAIN = Experiment(
     "Main results",
     always({**BASELINES, **DUAL}),
     nfes(3, 4, 5, 6, 7, 8, 9),
-    ("frechet", "clip"),
+    ("frechet", "clip score"),
     ("dit_fid", "gmdit_fid", "pixart_fid", "sana_fid"),
     (
         Claim(
@@ -40,7 +40,7 @@ MAIN = Experiment(
         ),
         Claim(
             "Across all evaluated NFEs, it outperforms them on the CLIP score.",
-            better("clip", "Dual-Solver-C", [*BASELINES], "3456789"),
+            better("clip score", "Dual-Solver-C", [*BASELINES], "3456789"),
             ("pixart", "sana"),
         ),
         Claim(
