@@ -95,7 +95,7 @@ def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
 def _store(chosen: argparse.Namespace, setting: Any) -> Any:
     from ..experiments.store import Store
 
-    return Store(chosen.out / f"{setting.name.replace('/', '--')}.json", chosen.work)
+    return Store(chosen.out / f"{setting.slug}.json", chosen.work)
 
 
 def _listed(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -> Iterator[str]:
@@ -123,13 +123,15 @@ def _run(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -
     store = _store(chosen, setting)
     _check(replace(setting, planned=True), store, experiments)
     cells = [cell for experiment in experiments for cell in experiment.cells(setting)]
-    _fill(store, setting, cells, chosen.work)
-    store.pack(cells)
+    try:
+        _fill(store, setting, cells, chosen.work)
+    finally:
+        store.pack(cells)
     for experiment in experiments:
         found = experiment.found(setting, store.get)
         if experiment.draw:
-            experiment.draw(Results(experiment, setting, found, store.get), chosen.out / setting.name)
-        yield from markdown(experiment, setting, found, figures(chosen.out, setting.name, experiment.name))
+            experiment.draw(Results(experiment, setting, found, store.get), chosen.out / setting.slug)
+        yield from markdown(experiment, setting, found, figures(chosen.out, setting.slug, experiment.name))
 
 
 def _check(setting: Any, store: Any, experiments: Sequence[Any]) -> None:

@@ -86,7 +86,9 @@ class Bench:
         return judges([suite.network], suite.clips, suite.real if keep else None, keep, device)
 
     def _learn(self, cell: Learn) -> Making:
-        objective, facts = _objective(cell.objective, cell.through, self.setting.device)
+        objective, facts = _objective(
+            cell.objective, self.setting.spec(cell.through) if cell.through else "", self.setting.device
+        )
         plan = Plan((cell.nfe,), cell.solver, cell.options, cell.recipe, None, {"cell": key(cell), **facts})
         task = yield from self._task(cell, objective, cell.seed, 1, cell.teacher_count)
         held = yield from self._task(cell, objective, HELD_OUT, HELD_OUT, cell.recipe.held_out)
@@ -129,7 +131,7 @@ class Bench:
 
     def _classify(self, cell: Classify) -> Making:
         yield
-        return classified(cell.classifier.partition(" ")[0])
+        return classified(self.setting.spec(cell.classifier))
 
 
 def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mapping[str, Any]:
@@ -140,5 +142,4 @@ def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mappi
 
 @cache
 def _objective(name: str, through: str, device: str) -> tuple[Objective, dict[str, Any]]:
-    plain = through.partition(" ")[0]
-    return named.objective([name], [plain], plain, device)
+    return named.objective([name], [through], through, device)

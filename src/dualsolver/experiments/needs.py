@@ -50,19 +50,16 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
         needed["real images"] = partial(real_images, suite.real, 5)
     for cell in cells:
         if isinstance(cell, Classify):
-            needed[cell.classifier] = partial(classified, _plain(cell.classifier))
+            needed[cell.classifier] = partial(classified, setting.spec(cell.classifier))
         elif isinstance(cell, Learn) and cell.through:
-            needed[f"{cell.objective} by {cell.through}"] = partial(_through, cell, setting.device)
+            needed[f"{cell.objective} by {cell.through}"] = partial(
+                _through, cell.objective, setting.spec(cell.through), setting.device
+            )
     return needed
 
 
-def _through(cell: Learn, device: str) -> None:
-    plain = _plain(cell.through)
-    named.objective([cell.objective], [plain], plain, device)
-
-
-def _plain(stamped: str) -> str:
-    return stamped.partition(" ")[0]
+def _through(objective: str, name: str, device: str) -> None:
+    named.objective([objective], [name], name, device)
 
 
 def _no_prompts() -> None:

@@ -35,7 +35,7 @@ def page(out: Path, budget: str = "quick") -> str:
 def figures(out: Path, backbone: str, experiment: str) -> list[str]:
     """The figures of an experiment that are there, as the page beside the folder finds them."""
     return [
-        f"{out.name}/{backbone}/{path.name}" for path in sorted((out / backbone).glob(f"{experiment}-*.png"))
+        f"{out.name}/{backbone}/{path.name}" for path in sorted((out / backbone).glob(f"{experiment}*.png"))
     ]
 
 

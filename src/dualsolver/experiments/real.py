@@ -19,8 +19,9 @@ def classified(name: str) -> dict[str, Any]:
     Of the paper's classifiers they are those that torchvision publishes; of the zoo's they are measured on
     the test images.
     """
-    if name in PAPER:
-        row = next(row for row in paper_classifiers() if row.name == name)
+    short = name.partition("=")[0]
+    if short in PAPER:
+        row = next(row for row in paper_classifiers() if row.name == short)
         return {"top-1": row.top1, "top-5": row.top5, "gflops": row.gflops}
     network, test = load_classifier(name), data.read("test")
     with torch.no_grad(), FlopCounterMode(display=False) as counter:

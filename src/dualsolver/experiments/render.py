@@ -32,6 +32,8 @@ def markdown(
     for metrics in [experiment.metrics] if experiment.wide else [(m,) for m in experiment.metrics]:
         if lines := [*_table(experiment, metrics, found, theirs.found if theirs else Found())]:
             yield from [*lines, ""]
+    if not experiment.metrics:
+        yield from (f"A row each, the same noise in all: {', '.join(experiment.rows(setting))}.", "")
     yield from _claims(experiment, setting, found)
     for figure in figures:
         yield from (f"![{experiment.title}, {Path(figure).stem}]({figure})", "")

@@ -135,6 +135,11 @@ class Setting:
         return Path(self.backbone).name if Path(self.backbone).exists() else self.backbone
 
     @property
+    def slug(self) -> str:
+        """The name as that of a file."""
+        return self.name.replace("/", "--")
+
+    @property
     def flow(self) -> bool:
         """Whether it is a flow, whose baselines have their own published forms."""
         return self.kind in ("gmdit", "sana")
@@ -150,6 +155,11 @@ class Setting:
     def guidance(self) -> float:
         """The guidance scale: the paper's if none was given."""
         return named.GUIDANCE[self.kind] if self.scale is None else self.scale
+
+    def spec(self, stamp: str) -> str:
+        """What a stamped name was stamped from."""
+        known = (*self.suite.classifiers, *self.suite.features.values())
+        return next(name for name in known if stamped(name) == stamp)
 
     def load(self) -> Backbone:
         """The backbone itself, loaded once."""
@@ -177,7 +187,7 @@ def kind_of(backbone: str) -> str:
 def stamped(name: str) -> str:
     """The name of a classifier, feature network or judge with the hash of its files, where it is known.
 
-    A file of statistics, as in inception=file.npz, goes by its bytes: nobody's paths get into results.
+    A file, as in inception=file.npz or alexnet=file.pth, goes by its bytes: nobody's paths get into results.
     """
     name, equals, file = name.partition("=")
     if equals:
