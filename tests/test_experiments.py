@@ -7,14 +7,17 @@ import pytest
 from dualsolver.experiments import EXPERIMENTS
 from dualsolver.experiments.cells import Learn, Measure, evaluations, key
 from dualsolver.experiments.claims import better, falls, middle, sentence
+from dualsolver.experiments.experiment import CLASSIFIER
 from dualsolver.experiments.found import Estimate, Found, estimate
 from dualsolver.experiments.page import page
 from dualsolver.experiments.paper import published
 from dualsolver.experiments.render import markdown
-from dualsolver.experiments.setting import BUDGETS, Setting, changed, suite_of
+from dualsolver.experiments.setting import BUDGETS, RELEASED, Setting, changed, suite_of
+from dualsolver.experiments.store import Store
 
 FASHION = Setting("fashion-dit", suite_of("fashion-dit"), BUDGETS["quick"])
 FLOW = Setting("fashion-gmdit", suite_of("fashion-gmdit"), BUDGETS["quick"])
+NAMES = [name for name, experiment in EXPERIMENTS.items() if "dit" in experiment.kinds]
 GENERALLY = "Feature regression generally outperforms sample and trajectory regression."
 
 
@@ -41,17 +44,18 @@ def test_every_row_of_the_papers_tables_is_one_here():
     for experiment in EXPERIMENTS.values():
         for label in experiment.tables:
             theirs = published([label], "")
-            setting = replace(FASHION, suite=suite_of("facebook/DiT-XL-2-256"), planned=True)
+            backbone = {kind: name for name, kind in RELEASED.items()}[theirs.backbone]
+            setting = Setting(backbone, suite_of(backbone), BUDGETS["full"], planned=True)
             rows = experiment.rows(setting)
-            for metric in set(experiment.metrics) - {"top-5", "gflops"}:
+            for metric in set(experiment.metrics) - set(CLASSIFIER):
                 assert set(theirs.found.rows(metric)) <= set(rows), label
 
 
 def test_experiments_share_what_they_have_in_common():
     assert keys("learned-parameters") < keys("main")
     assert keys("samples") < keys("main")
-    together = {k for name in EXPERIMENTS for k in keys(name)}
-    assert len(together) < 0.75 * sum(len(keys(name)) for name in EXPERIMENTS)
+    together = {k for name in NAMES for k in keys(name)}
+    assert len(together) < 0.75 * sum(len(keys(name)) for name in NAMES)
     main, domain = (list(EXPERIMENTS[name].cells(FASHION)) for name in ("main", "domain"))
     assert evaluations(main + domain) < evaluations(main) + evaluations(domain)
     assert evaluations(main + main) == evaluations(main)
@@ -134,3 +138,36 @@ def test_a_page_without_results_says_how_they_are_made(tmp_path):
     text = page(tmp_path)
     assert "`dual-solver reproduce main`" in text
     assert "| here |" not in text
+
+
+def test_a_page_is_made_of_what_is_stored(tmp_path):
+    store = Store(tmp_path / "results" / "fashion-dit.json", tmp_path / "work")
+    cells = [*EXPERIMENTS["domain"].cells(FASHION), *EXPERIMENTS["samples"].cells(FASHION)]
+    for cell in cells:
+        if isinstance(cell, Measure):
+            mixed = "mix" in str(cell.learned[0].options)
+            value = 10.0 * cell.nfe + cell.seed / 10 + mixed * (1.0 if cell.nfe > 5 else -1.0)
+            store.put(cell, {"figures": {"frechet": [value, None]}})
+    store.pack(cells)
+    (tmp_path / "results" / "fashion-dit").mkdir()
+    (tmp_path / "results" / "fashion-dit" / "samples-3.png").touch()
+    text = page(tmp_path / "results")
+    assert "| Type 1 is better at NFE 3. | held at 1 |" in text
+    assert "| Type 2 is better at NFE 5, 7 and 9. | held at 2, opposite at 1 |" in text
+    assert "- *Type 1 is better at NFE 3.* Held at NFE 3 (by 1 ± 0)." in text
+    assert "| Type 2 | here | 30.10 ± 0.06 | 50.10 ± 0.06 | 70.10 ± 0.06 | 90.10 ± 0.06 |" in text
+    assert "![Sampling results, samples-3](results/fashion-dit/samples-3.png)" in text
+    assert "p1c2 yields" not in text
+
+
+def test_packing_drops_results_of_other_weights(tmp_path):
+    store = Store(tmp_path / "results.json", tmp_path / "work")
+    cells = [cell for cell in EXPERIMENTS["discretisation"].cells(FASHION) if isinstance(cell, Measure)][:3]
+    others = [replace(cell, weights="of another training") for cell in cells]
+    for cell in (*cells, *others):
+        store.put(cell, {"figures": {}})
+    store.pack(others)
+    store.pack(cells[:2])
+    fresh = Store(tmp_path / "results.json", tmp_path / "elsewhere")
+    assert fresh.missing([*cells, *others]) == [cells[2], *others]
+    assert fresh.get(cells[0]) == {"figures": {}}

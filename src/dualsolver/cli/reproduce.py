@@ -11,6 +11,8 @@ from typing import Any
 from ..checks import check_choice, whole
 from .interrupt import interruptible
 
+WORDS = ("all", "list", "page")  # that stand for no experiment of their own
+
 
 def add(commands: Any) -> None:
     """Add the command to a parser."""
@@ -50,17 +52,20 @@ def _reproduce(chosen: argparse.Namespace) -> None:
     from ..files import write_whole
 
     check_choice("the budget", chosen.budget, tuple(BUDGETS))
-    if chosen.name == ["page"]:
+    for name in chosen.name:
+        check_choice("the experiment", name, (*EXPERIMENTS, *WORDS))
+    if "page" in chosen.name:
         path = chosen.out.with_suffix(".md")
         write_whole(path, page(chosen.out, chosen.budget))
         return print(path)
-    planned = chosen.name == ["list"]
-    for name in chosen.name:
-        check_choice("the experiment", name, (*EXPERIMENTS, "all", "list", "page"))
-    setting = _setting(chosen, planned)
-    names = list(EXPERIMENTS) if planned or "all" in chosen.name else chosen.name
-    experiments = [EXPERIMENTS[name] for name in names if setting.kind in EXPERIMENTS[name].kinds]
-    for line in _listed(chosen, experiments, setting) if planned else _run(chosen, experiments, setting):
+    listed = "list" in chosen.name
+    setting = _setting(chosen, listed)
+    everything = {name: one for name, one in EXPERIMENTS.items() if setting.kind in one.kinds}
+    if not set(WORDS) & set(chosen.name):
+        for name in chosen.name:
+            check_choice(f"the experiment on {setting.name}", name, tuple(everything))
+        everything = {name: everything[name] for name in chosen.name}
+    for line in (_listed if listed else _run)(chosen, list(everything.values()), setting):
         print(line)
     return None
 
@@ -121,7 +126,7 @@ def _run(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -
     from ..experiments.render import markdown
 
     store = _store(chosen, setting)
-    _check(replace(setting, planned=True), store, experiments)
+    _check(setting, store, experiments)
     cells = [cell for experiment in experiments for cell in experiment.cells(setting)]
     try:
         _fill(store, setting, cells, chosen.work)
@@ -138,6 +143,10 @@ def _check(setting: Any, store: Any, experiments: Sequence[Any]) -> None:
     """Say what is to be done and refuse it now if anything that it needs is not there."""
     from ..experiments.needs import cost, missing
 
+    try:
+        setting.load()
+    except (OSError, ValueError, ModuleNotFoundError):  # it is among what is missing
+        setting = replace(setting, planned=True)
     left = store.missing([cell for experiment in experiments for cell in experiment.cells(setting)])
     print("{} cells to make, about {:.1f} {}".format(len(left), *cost(left, setting)))
     if lacking := list(missing(setting, left)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from .. import plot
 from ..extras import needs
 from ..files import write_whole
+from ..images import png, to_bytes
 from ..solvers import Euler, Solver
 from .bench import Bench
 from .experiment import Column, Results, measured
@@ -69,14 +69,14 @@ def interpolated(results: Results, folder: Path) -> list[Path]:
 def discrepancy(results: Results, folder: Path) -> list[Path]:
     """Where longer and longer Euler steps end, in the plane of the data and noise predicted first."""
     schedule = results.setting.load().schedule
-    start, *ends = torch.linspace(0.7, 0.2, 26, dtype=torch.float64).tolist()
+    start, *ends = (schedule.time(-1 + step / 20).item() for step in range(21))  # in half-log-SNR, to 0
     alpha, sigma = map(float, schedule(start))
-    runs = {"exact, if they stay": [tuple(map(float, schedule(end))) for end in ends]}
+    runs = {"exact, if both stay": [tuple(map(float, schedule(end))) for end in ends]}
     for kind in ("noise", "velocity", "data"):
         rows = [Euler(1, grid=(start, end), prediction=kind)(schedule).weights[0, 1].tolist() for end in ends]
         runs[kind] = [(state * alpha + data, state * sigma + noise) for state, data, noise in rows]
     path = folder / f"{results.experiment.name}.png"
-    return [plot.curves(runs, path, "times the predicted data", "times the predicted noise")]  # type: ignore[arg-type]
+    return [plot.curves(runs, path, "share of the predicted data", "share of the predicted noise")]  # type: ignore[arg-type]
 
 
 def samples(results: Results, folder: Path) -> list[Path]:
@@ -100,11 +100,7 @@ def _solver(results: Results, name: str, column: Column) -> Solver:
 
 def _save(images: Tensor, path: Path) -> Path:
     with needs("evaluate"):
-        from PIL import Image
         from torchvision.utils import make_grid
     sheet = make_grid(images.clamp(0, 1), nrow=SHOWN, pad_value=1.0)
-    buffer = io.BytesIO()
-    pixels = (sheet * 255).round().to(torch.uint8).permute(1, 2, 0)
-    Image.fromarray(pixels.numpy()).save(buffer, "PNG", optimize=True)
-    write_whole(path, buffer.getvalue())
+    write_whole(path, png(to_bytes(sheet[None])[0]))
     return path

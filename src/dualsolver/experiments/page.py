@@ -59,7 +59,7 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
     ]
     settings = {name: Setting(name, suite_of(name), chosen) for name in names}
     numbers = {name: results(out, setting) for name, setting in settings.items()}
-    yield from _summary(settings, numbers)
+    yield from _summary(settings, numbers) if settings else ()
     for experiment in EXPERIMENTS.values():
         yield from (f"## {experiment.title}", "", f"`dual-solver reproduce {experiment.name}`", "")
         for name, setting in settings.items():

@@ -102,7 +102,29 @@ IMAGENET = Suite(
     TRUNKS,
     "inception",
 )
-TEXT = Suite("clip", ("RN101",), TRUNKS, "inception", clips=("RN101",))
+CLIPS = (
+    "RN101=openai",
+    "ViT-H-14-378-quickgelu=dfn5b",
+    "coca_ViT-L-14=mscoco_finetuned_laion2b_s13b_b90k",
+    "EVA02-E-14=laion2b_s4b_b115k",
+    "convnext_xxlarge=laion2b_s34b_b82k_augreg",
+    "ViT-B-16-SigLIP-256=webli",
+    "EVA02-L-14-336=merged2b_s6b_b61k",
+    "ViT-L-14=commonpool_xl_laion_s13b_b90k",
+    "convnext_base_w=laion_aesthetic_s13b_b82k",
+    "convnext_base_w_320=laion_aesthetic_s13b_b82k_augreg",
+    "ViT-B-16-plus-240=laion400m_e32",
+    "ViT-B-32=laion2b_e16",
+    "ViT-B-32-quickgelu=metaclip_fullcc",
+    "RN50x16=openai",
+    "ViT-B-32=laion400m_e31",
+    "ViT-B-16=commonpool_l_text_s1b_b8k",
+    "ViT-B-16=commonpool_l_s1b_b8k",
+    "ViT-B-32=commonpool_m_text_s128m_b4k",
+    "ViT-B-32=commonpool_s_clip_s13m_b4k",
+    "coca_ViT-B-32=mscoco_finetuned_laion2b_s13b_b90k",
+)
+TEXT = Suite("clip", CLIPS, TRUNKS, "inception", clips=CLIPS[:1])
 
 
 @dataclass(frozen=True)
@@ -168,9 +190,9 @@ class Setting:
 
 def suite_of(backbone: str) -> Suite:
     """The networks for a backbone, if nobody says otherwise."""
-    if backbone in ENTRIES:
-        return FASHION
-    return TEXT if kind_of(backbone) in ("pixart", "sana") else IMAGENET
+    if kind_of(backbone) in ("pixart", "sana"):
+        return TEXT
+    return FASHION if backbone in ENTRIES else IMAGENET
 
 
 def kind_of(backbone: str) -> str:
@@ -190,8 +212,12 @@ def stamped(name: str) -> str:
     A file, as in inception=file.npz or alexnet=file.pth, goes by its bytes: nobody's paths get into results.
     """
     name, equals, file = name.partition("=")
-    if equals:
-        return f"{name} {sha256(Path(file).read_bytes()).hexdigest()[:8]}"
+    if equals and not Path(file).suffix:  # a tag of open_clip
+        return f"{name}={file}"
+    if equals:  # one that is not there is refused where it is loaded, together with all else that is missing
+        return (
+            f"{name} {sha256(Path(file).read_bytes()).hexdigest()[:8] if Path(file).exists() else 'missing'}"
+        )
     if name in NETWORKS:
         return f"{name} {recorded(name)[:8]} {recorded(FOLDER)[:8]}"
     family, colon, rest = name.partition(":")

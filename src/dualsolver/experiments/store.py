@@ -17,6 +17,8 @@ from ..files import write_whole
 from .bench import Bench
 from .cells import Cell, Classify, Learn, Measure, key
 
+WAIT = 0.5  # seconds between two looks at what other processes have made
+
 
 class Store:
     """The results of a backbone: those packed in `path`, a line each, and those below `work` since then."""
@@ -74,7 +76,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def fill(store: Store, bench: Bench, cells: Sequence[Cell]) -> Iterator[Cell]:
-    """Make the cells that are missing; yield the one in work after every step.
+    """Make the cells that are missing; yield the one in work, or waited for, after every step.
 
     A cell that another process is at is left to it. A lock goes with the process that holds it, so a kill
     leaves nothing behind but the folder that the next one goes on from.
@@ -89,7 +91,8 @@ def fill(store: Store, bench: Bench, cells: Sequence[Cell]) -> Iterator[Cell]:
                     yield from _made(store, bench, cell)
                     idle = False
         if idle:
-            time.sleep(1)
+            time.sleep(WAIT)
+            yield missing[0]
 
 
 def _made(store: Store, bench: Bench, cell: Cell) -> Iterator[Cell]:

@@ -154,7 +154,7 @@ OBJECTIVES = Experiment(
 CLASSIFIERS = Experiment(
     "classifiers",
     "Classifiers to learn through",
-    lambda setting: {name: Row(through=name) for name in setting.suite.classifiers},
+    lambda setting: {name.partition("=")[0]: Row(through=name) for name in setting.suite.classifiers},
     nfes(3, 9),
     ("top-1", "top-5", "frechet", "precision", "recall", "gflops"),
     ("acc-fid-gflops-weights",),
@@ -168,4 +168,24 @@ CLASSIFIERS = Experiment(
     draw=figures.by_accuracy,
 )
 
-TABLES = (MAIN, CONFIGURATIONS, PARAMETERS, DOMAIN, OBJECTIVES, CLASSIFIERS)
+CHOSEN = "RN101, openai"
+
+CLIPS = Experiment(
+    "clip-models",
+    "CLIP models to learn through",
+    lambda setting: {name.replace("=", ", "): Row(through=name) for name in setting.suite.classifiers},
+    nfes(3, 6),
+    ("frechet",),
+    ("clip-coco-fid-flops",),
+    (
+        Claim(
+            "RN101 yields the best FID at NFE 6.",
+            lambda found: better("frechet", CHOSEN, [r for r in found.rows("frechet") if r != CHOSEN], "6")(
+                found
+            ),
+        ),
+    ),
+    ("pixart", "sana"),
+)
+
+TABLES = (MAIN, CONFIGURATIONS, PARAMETERS, DOMAIN, OBJECTIVES, CLASSIFIERS, CLIPS)
