@@ -51,7 +51,7 @@ def test_interpolate_writes_what_load_interpolates(folder, tmp_path, capsys):
 
 def test_a_figure_has_a_panel_for_every_list_and_a_line_for_every_nfe(folder, tmp_path):
     solvers = [ds.load(folder, nfe=nfe)[0] for nfe in (3, 5)]
-    panels = plot._panels(solvers)
+    panels = plot.panels(solvers)
     assert set(panels) == {"t"} | {
         f"{part}: {name}"
         for part in ("predictor", "corrector")

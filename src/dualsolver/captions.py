@@ -1,4 +1,4 @@
-"""Prompts from files: one a line, and a seeded list of one caption an image from MSCOCO's official JSON."""
+"""Prompts from files: one a line, MSCOCO's official JSON (a caption an image, by a seed), MJHQ-30K's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ import json
 from pathlib import Path
 
 import torch
+
+
+def prompts(path: str | Path) -> list[str]:
+    """The prompts of a file: a JSON of MSCOCO or of MJHQ-30K by what is in it, else one a line."""
+    if Path(path).suffix != ".json":
+        return read(path)
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        if "annotations" in found:
+            return coco(path)
+        return [row["prompt"] for _, row in sorted(found.items())]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} has prompts neither as MSCOCO nor as MJHQ-30K has them: {error!r}"
+        ) from None
 
 
 def read(path: str | Path) -> list[str]:

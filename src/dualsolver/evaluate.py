@@ -64,13 +64,10 @@ class Sampling:
         noise, items = draw(self.backbone.shape, self.items, self.seed, self.indices(batch))
         return noise, items if self.backbone.classes else self._prompts(batch)
 
-    def classes(self) -> list[int]:
-        """The class of every image, if classes are what is asked for."""
-        if not self.backbone.classes:
-            return []
-        items = [item for batch in self.batches() for item in self._drawn(batch)[1]]
-        found: list[int] = self.backbone.conditions(items).tolist()
-        return found
+    def asked(self, count: int) -> list[Any]:
+        """What the first images are asked to be: classes or prompts."""
+        batches = range(-(-count // self.batch))
+        return [item for batch in batches for item in self._drawn(batch)[1]][:count]
 
     def encode(self, batches: Sequence[int]) -> None:
         """Let the backbone know the prompts of some batches: it loads its text encoders once for all."""

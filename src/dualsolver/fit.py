@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from .checks import check_choice, number, whole
 from .solvers.base import Learned
 from .task import Task
+from .task import Workers as Workers
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,6 @@ class State:
     best_raw: list[float] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Workers:
-    """Who shares the samples of a step: this one's rank, how many there are, and how they add numbers."""
-
-    rank: int = 0
-    count: int = 1
-    add: Callable[[Tensor], Tensor] = lambda numbers: numbers
-
-
 def fit(
     solver: Learned, task: Task, held: Task, recipe: Recipe, state: State, workers: Workers | None = None
 ) -> Iterator[Record]:
@@ -150,7 +142,7 @@ def _gradient(solver: Learned, task: Task, indices: Sequence[int], workers: Work
     parameters = list(solver.parameters())
     solver.zero_grad()
     share = indices[workers.rank :: workers.count]
-    loss = task.loss(solver, share, len(indices), learn=True)
+    loss = task.loss(solver, share, len(indices), True, workers)
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
     total = workers.add(torch.cat([torch.tensor([loss], dtype=torch.float64), parameters_to_vector(grads)]))
     if task.objective.logarithm:
@@ -161,7 +153,7 @@ def _gradient(solver: Learned, task: Task, indices: Sequence[int], workers: Work
 def held_out(solver: Learned, held: Task, recipe: Recipe, workers: Workers) -> float:
     """The loss on the held-out samples."""
     share = range(recipe.held_out)[workers.rank :: workers.count]
-    loss = held.loss(solver, share, recipe.held_out, learn=False)
+    loss = held.loss(solver, share, recipe.held_out, False, workers)
     loss = workers.add(torch.tensor([loss], dtype=torch.float64)).item()
     return math.log(loss) if held.objective.logarithm else loss
 

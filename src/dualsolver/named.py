@@ -13,6 +13,8 @@ from torch import Tensor
 from .backbones import Backbone
 from .backbones import load as load_backbone
 from .checks import check_choice, number
+from .clip import Scorer
+from .contrast import Contrast, Cosine
 from .extras import needs
 from .features import Extractor, Seen
 from .objectives import (
@@ -30,7 +32,7 @@ from .parameters import load as load_solver
 from .solvers import SOLVERS, Solver
 from .statistics import Statistics
 
-OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects")
+OBJECTIVES = ("hard-label", "soft-label", "sample", "trajectory", "feature", "defects", "clip", "cosine")
 GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5, "toy": 1.0}  # the paper's
 Loss = Callable[[Tensor], Tensor]
 
@@ -60,7 +62,11 @@ def guidance(found: Backbone, scale: float | None) -> float:
 
 
 def objective(
-    specs: Sequence[str], classifiers: Sequence[str], features: str, device: str = "cpu"
+    specs: Sequence[str],
+    classifiers: Sequence[str],
+    features: str,
+    device: str = "cpu",
+    clips: Sequence[str] = (),
 ) -> tuple[Objective, dict[str, Any]]:
     """Make an objective of names such as "hard-label" or "feature=0.1" (a weight), and say what it was.
 
@@ -71,7 +77,13 @@ def objective(
     logits = None
     if {"hard-label", "soft-label"} & set(weights):
         logits, facts["classifiers"] = ensemble(classifiers, device)
-    parts = [(weight, _objective(name, logits, features, facts, device)) for name, weight in weights.items()]
+    matched = {"clip", "cosine"} & set(weights)
+    models, known = pairs(clips, device) if matched else ([], {})
+    facts |= {"clip": known} if matched else {}
+    parts = [
+        (weight, _objective(name, logits, models, features, facts, device))
+        for name, weight in weights.items()
+    ]
     return (parts[0][1] if len(parts) == 1 else Mixed(parts)), facts
 
 
@@ -92,6 +104,20 @@ def ensemble(names: Sequence[str], device: str) -> tuple[Loss, dict[str, str]]:
     return together, hashes
 
 
+def pairs(specs: Sequence[str], device: str) -> tuple[list[Scorer], dict[str, str]]:
+    """CLIP models by name, and their hashes; the judge is not for learning."""
+    from . import clip, zoo
+
+    if not specs:
+        raise ValueError("name a model of open_clip: --clip NAME=FILE, a folder, or zoo:NAME")
+    for spec in specs:
+        family, _, name = spec.partition(":")
+        if family == "zoo":
+            check_choice("the zoo's CLIP model", name, [n for n in zoo.names("clip") if n != "emoji-judge"])
+    found = [clip.load(spec, device) for spec in specs]
+    return found, {spec: model.sha256 for spec, model in zip(specs, found, strict=True)}
+
+
 def _weighted(spec: str) -> tuple[str, float]:
     name, _, weight = spec.partition("=")
     check_choice("objective", name, OBJECTIVES)
@@ -101,7 +127,16 @@ def _weighted(spec: str) -> tuple[str, float]:
         raise ValueError(f"the weight of {name} must be a number, not {weight!r}") from None
 
 
-def _objective(name: str, logits: Any, features: str, facts: dict[str, Any], device: str) -> Objective:
+def _objective(
+    name: str,
+    logits: Any,
+    models: Sequence[Scorer],
+    features: str,
+    facts: dict[str, Any],
+    device: str,
+) -> Objective:
+    if name in ("clip", "cosine"):
+        return (Contrast if name == "clip" else Cosine)(models)
     if name in ("hard-label", "soft-label"):
         return (HardLabel if name == "hard-label" else SoftLabel)(logits)
     if name == "feature":
@@ -165,6 +200,26 @@ def solver(name: str, nfe: int, grid: str | None = None) -> Solver:
         fixed = [n for n, kind in SOLVERS.items() if is_fixed(kind)]
         raise ValueError(f"no learned folder {name} and no fixed solver of that name: {', '.join(fixed)}")
     return load_solver(name, nfe=nfe)[0]
+
+
+def items(found: Backbone, prompts: str | None) -> list[str]:
+    """What a backbone is asked for: its classes, or the prompts of a file (see `captions.prompts`).
+
+    The zoo's own models know captions: those that they were trained on, in an order drawn once.
+    """
+    from .captions import prompts as read
+
+    if found.classes:
+        if prompts is not None:
+            raise ValueError(f"{found.name} takes classes, not prompts: leave out --prompts")
+        return list(found.classes)
+    if prompts is not None:
+        return read(prompts)
+    if found.name.startswith("emoji-"):
+        from .zoo.emoji.data import captions
+
+        return captions("train")
+    raise ValueError(f"{found.name} takes prompts: give a file of them, as --prompts FILE")
 
 
 class Network(NamedTuple):

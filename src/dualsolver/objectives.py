@@ -19,18 +19,28 @@ from .sample import defects
 from .table import Table
 
 
+class Whole(NamedTuple):
+    """The step that a batch is part of: what `embed` says of all its samples, and which of them these are."""
+
+    rows: Tensor  # (total, K)
+    at: Tensor  # (B,)
+
+
 class Outcome(NamedTuple):
     """What a solver made of a batch.
 
     table: that of the solver; states: (M + 1, B, ...), every point that the network looked at and the sample,
     so that it means the same for every solver; condition: what the backbone was given; decode: latents to
-    images in [0, 1], unclamped.
+    images in [0, 1], unclamped; items: the classes or prompts that were asked for; whole: if the batch is
+    only a part, for objectives that need all.
     """
 
     table: Table
     states: Tensor
     condition: Any
     decode: Callable[[Tensor], Tensor]
+    items: Sequence[Any] = ()
+    whole: Whole | None = None
 
     def images(self) -> Tensor:
         return self.decode(self.states[-1])
@@ -41,6 +51,11 @@ class Objective(ABC):
 
     teacher: ClassVar[bool] = False  # whether it needs one
     logarithm: bool = False  # the loss of a batch is the mean, or its logarithm
+    whole: bool = False  # whether a sample's loss depends on all others of its step
+
+    def embed(self, made: Outcome) -> Tensor:
+        """What the losses of others depend on, if they do: (B, K)."""
+        raise NotImplementedError
 
     @abstractmethod
     def __call__(self, made: Outcome, taught: Outcome | None) -> Tensor: ...
@@ -120,6 +135,13 @@ class Mixed(Objective):
     def __init__(self, parts: Sequence[tuple[float, Objective]]) -> None:
         self.parts = [(number("a weight", weight), objective) for weight, objective in parts]
         self.teacher = any(objective.teacher for _, objective in parts)  # type: ignore[misc]
+        self._whole = [objective for _, objective in parts if objective.whole]
+        self.whole = bool(self._whole)
+        if len(self._whole) > 1:
+            raise ValueError("only one objective can compare the images of a batch with each other")
+
+    def embed(self, made: Outcome) -> Tensor:
+        return self._whole[0].embed(made)
 
     def __call__(self, made: Outcome, taught: Outcome | None) -> Tensor:
         return torch.stack([weight * objective(made, taught) for weight, objective in self.parts]).sum(0)

@@ -14,9 +14,9 @@ from .solvers import Solver
 
 def parameters(solvers: Sequence[Solver], path: Path) -> Path:
     """Plot every list of real values over the steps, a line an NFE, predictor and corrector apart."""
-    panels = _panels(solvers)
-    figure, axes = _canvas(len(panels), 4)
-    for axis, (title, lines) in zip(axes, panels.items(), strict=False):
+    found = panels(solvers)
+    figure, axes = _canvas(len(found), 4)
+    for axis, (title, lines) in zip(axes, found.items(), strict=False):
         for nfe, values in lines.items():
             last = max(len(values) - 1, 1)
             axis.plot([i / last for i in range(len(values))], values, marker="o", ms=3, label=f"NFE {nfe}")
@@ -35,9 +35,21 @@ def curves(runs: Mapping[str, Sequence[tuple[float, float]]], path: Path, x: str
     return _saved(figure, axes, path)
 
 
-def _panels(solvers: Sequence[Solver]) -> dict[str, dict[int, list[float]]]:
+def comparison(charts: Mapping[str, Mapping[str, Sequence[tuple[float, float, float]]]], path: Path) -> Path:
+    """Plot a panel a metric, a curve a solver: points (NFE, value, standard error)."""
+    figure, axes = _canvas(len(charts), 2, 4.0)
+    for axis, (title, lines) in zip(axes, charts.items(), strict=True):
+        for name, points in lines.items():
+            x, y, error = zip(*points, strict=True)
+            axis.errorbar(x, y, error, marker="o", ms=3, capsize=2, label=name)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("evaluations of the network", fontsize=8)
+    return _saved(figure, axes, path)
+
+
+def panels(solvers: Sequence[Solver]) -> dict[str, dict[int, list[float]]]:
     """Title -> NFE -> values; what is not a list of numbers has no curve."""
-    panels: dict[str, dict[int, list[float]]] = {}
+    found: dict[str, dict[int, list[float]]] = {}
     for solver in solvers:
         for name, value in solver.values().items():
             lists = (
@@ -45,8 +57,8 @@ def _panels(solvers: Sequence[Solver]) -> dict[str, dict[int, list[float]]]:
             )
             for title, numbers in lists.items():
                 if isinstance(numbers, list) and numbers and not isinstance(numbers[0], list):
-                    panels.setdefault(title, {})[solver.nfe] = numbers
-    return panels
+                    found.setdefault(title, {})[solver.nfe] = numbers
+    return found
 
 
 def _canvas(count: int, columns: int, size: float = 2.6) -> tuple[Any, list[Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from ..checks import whole
-from . import evaluate, learn, reproduce, show, zoo
+from . import compare, evaluate, learn, reproduce, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show.add(commands)
     evaluate.add(commands)
     reproduce.add(commands)
+    compare.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)
     chosen.command = shlex.join(["dual-solver", *(sys.argv[1:] if arguments is None else arguments)])

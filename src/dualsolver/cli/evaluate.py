@@ -37,11 +37,13 @@ def _evaluate(chosen: argparse.Namespace) -> None:
     cells = sampled.planned(chosen, chosen.out)
     write = whole("--count", chosen.count) if chosen.npz else whole("--write", chosen.write, 0)
     for cell in cells:
+        backbone, asked = cell.sampling.backbone, cell.sampling.asked(write)
+        classes = backbone.conditions(asked).tolist() if chosen.npz and backbone.classes else []
         for found in sampled.made([cell], workers, write):
             shown = ", ".join(_shown(*pair) for pair in found["figures"].items())
             print(f"{cell.name}, NFE {found['nfe']}: {shown}    ({cell.folder})", flush=True)
             if chosen.npz:
-                print(pack(cell.folder, write, cell.sampling.classes()), flush=True)
+                print(pack(cell.folder, write, classes), flush=True)
 
 
 def _captions(chosen: argparse.Namespace) -> None:

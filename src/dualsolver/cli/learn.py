@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ def add(commands: Any) -> None:
         "--objective",
         default=["hard-label"],
         help="hard-label (default), soft-label, sample, trajectory, "
-        "feature; several, with weights, as in: hard-label feature=0.1",
+        "feature, clip, cosine; several, with weights, as in: hard-label feature=0.1",
         **many,
     )
     one(
@@ -38,6 +40,8 @@ def add(commands: Any) -> None:
         help="for labels: a torchvision name, timm:NAME, zoo:NAME; several are averaged",
         **many,
     )
+    one("--clip", help="for clip: models of open_clip, NAME=FILE or a folder, or zoo:NAME; averaged", **many)
+    one("--prompts", help="for text to image: a prompt a line, or MSCOCO's or MJHQ's JSON")
     one("--features", default="vgg", help="for feature: LPIPS by alex, vgg, squeeze, or zoo:NAME (vgg)")
     one("--guidance", type=float, help="guidance scale (the paper's for the backbone)")
     one("--method", default="dual", help="dual (default), bns or ds")
@@ -106,8 +110,13 @@ def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, An
     recipe = replace(PRESETS[chosen.preset], **changes)
     backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
     guidance = named.guidance(backbone, chosen.guidance)
+    items = named.items(backbone, chosen.prompts)
     classifiers = chosen.classifier or default_classifier(chosen.backbone)
-    objective, facts = named.objective(chosen.objective, classifiers, chosen.features, chosen.device)
+    clips = chosen.clip or ["zoo:emoji-vit-base"] * chosen.backbone.startswith("emoji-")
+    objective, facts = named.objective(chosen.objective, classifiers, chosen.features, chosen.device, clips)
+    if not backbone.classes:
+        backbone.conditions(items)  # its text encoders are loaded once, not at every new prompt
+        facts["prompts"] = sha256(json.dumps(items).encode()).hexdigest()[:16]
     facts = {"backbone": chosen.backbone, "weights": backbone.fingerprint(), "guidance": guidance, **facts}
     facts |= {"preset": chosen.preset, "recipe": asdict(recipe), "seed": chosen.seed}
     if objective.teacher:
@@ -121,12 +130,13 @@ def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, An
     for seed, count in ((chosen.seed, chosen.teacher_count), (HELD_OUT, recipe.held_out)):
         teacher = None
         if objective.teacher:
-            teacher = taught(chosen, backbone, guidance, 1 if seed == chosen.seed else seed, count, workers)
+            drawn = 1 if seed == chosen.seed else seed
+            teacher = taught(chosen, backbone, items, guidance, drawn, count, workers)
         tasks.append(
             Task(
                 backbone,
                 objective,
-                backbone.classes,
+                items,
                 guidance,
                 seed,
                 teacher,
@@ -143,7 +153,13 @@ def default_classifier(backbone: str) -> list[str]:
 
 
 def taught(
-    chosen: argparse.Namespace, backbone: Any, guidance: float, seed: int, count: int, workers: Workers
+    chosen: argparse.Namespace,
+    backbone: Any,
+    items: Sequence[str],
+    guidance: float,
+    seed: int,
+    count: int,
+    workers: Workers,
 ) -> Any:
     """Make the teacher's samples, or find them in the cache."""
     from tqdm import tqdm
@@ -156,7 +172,7 @@ def taught(
         raise ValueError(f"--teacher is written SOLVER:NFE, such as ddim:200, not {chosen.teacher}")
     table = named.solver(name, whole("the NFE of --teacher", int(steps)))(backbone.schedule)
     whole_path = any(spec.startswith("trajectory") for spec in chosen.objective)
-    teacher = Teacher(backbone, table, backbone.classes, chosen.cache, guidance, seed, count, whole_path)
+    teacher = Teacher(backbone, table, items, chosen.cache, guidance, seed, count, whole_path)
     if workers.rank == 0:
         with tqdm(total=count, unit="sample", desc="teacher") as bar:
             for made in teacher.make():

@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     one("--network", help="who measures, as in evaluate: judge, validation or NAME=statistics.npz")
     one("--real", help="for precision and recall, as in evaluate: a folder, an .npz with arr_0")
     one("--clip", help="CLIP scores by models of open_clip: NAME=FILE or a folder", **many)
-    one("--prompts", type=Path, help="of a text backbone: a file with one a line")
+    one("--prompts", help="of a text backbone: a prompt a line, or MSCOCO's or MJHQ's JSON")
     one("--dtype", help="of the network: float32, bfloat16 or float16")
     one("--device", default="cpu")
     one("--batch", type=int, default=100, help="images a call when measuring (100)")
@@ -72,7 +72,7 @@ def _reproduce(chosen: argparse.Namespace) -> None:
 
 def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     """What was asked for, on what is the suite's where nothing was."""
-    from .. import captions, named
+    from .. import named
     from ..experiments.setting import BUDGETS, Setting, changed, suite_of
 
     suite = suite_of(chosen.backbone)
@@ -88,7 +88,7 @@ def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
         suite,
         changed(BUDGETS[chosen.budget], named.options(chosen.spend)),
         chosen.guidance,
-        tuple(captions.read(chosen.prompts)) if chosen.prompts else (),
+        chosen.prompts,
         chosen.dtype,
         chosen.device,
         whole("--batch", chosen.batch),

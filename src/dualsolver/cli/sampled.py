@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     one("--nfe", default=["3", "5", "9"], help="evaluations of the network, such as 3 5 or 3..9", **many)
     one("--grid", help="of the fixed solvers: uniform, half_log_snr, karras, shifted (the schedule's own)")
     one("--guidance", type=float, help="guidance scale (the paper's for the backbone)")
-    one("--prompts", help="a file with a prompt a line, for text to image")
+    one("--prompts", help="for text to image: a prompt a line, or MSCOCO's or MJHQ's JSON")
     one("--count", type=int, default=10_000, help="images (10000)")
     one("--seed", type=int, default=10**6, help="of the images; learning uses others (1000000)")
     one(
@@ -55,7 +55,7 @@ def planned(chosen: argparse.Namespace, store: Path) -> list[Any]:
     from ..judges import judges
 
     backbone = named.backbone(chosen.backbone, chosen.dtype, chosen.variant, chosen.device)
-    guidance, items = named.guidance(backbone, chosen.guidance), _items(backbone, chosen.prompts)
+    guidance, items = named.guidance(backbone, chosen.guidance), named.items(backbone, chosen.prompts)
     networks = chosen.network
     if networks is None:
         networks = ["validation"] if chosen.backbone.startswith("fashion-") else []
@@ -74,18 +74,6 @@ def planned(chosen: argparse.Namespace, store: Path) -> list[Any]:
             job = Sampling(backbone, table, items, guidance, chosen.seed, count, batch)
             cells.append(Cell(name, solver, job, who, store, provenance | learned(spec)))
     return cells
-
-
-def _items(backbone: Any, prompts: str | None) -> Sequence[Any]:
-    from ..captions import read
-
-    if backbone.classes:
-        if prompts is not None:
-            raise ValueError(f"{backbone.name} takes classes, not prompts: leave out --prompts")
-        return list(backbone.classes)
-    if prompts is None:
-        raise ValueError(f"{backbone.name} takes prompts: give a file with one a line, as --prompts FILE")
-    return read(prompts)
 
 
 def _provenance(chosen: argparse.Namespace) -> dict[str, Any]:

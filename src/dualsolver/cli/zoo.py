@@ -1,4 +1,4 @@
-"""`dual-solver zoo list|show|train|sample|measure|statistics`: the embedded models."""
+"""`dual-solver zoo list|show|data|train|sample|measure|statistics`: the embedded models."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ def add(commands: Any) -> None:
     sample.add_argument("--out", type=Path, default=Path("samples.png"))
     measure = _dataset(_named(_action(actions, "measure", _measure, "measure a model and write its card")))
     measure.add_argument("--count", type=int, default=2000, help="images of a generator (2000)")
+    data = _action(actions, "data", _data, "make the captioned emoji from packages, fetched if need be")
+    data.add_argument("name", choices=["emoji"])
+    data.add_argument("--sources", type=Path, default=Path(".cache/emoji"), help="packages (.cache/emoji)")
+    data.add_argument("--out", type=Path, default=Path("runs/emoji"), help="where to (runs/emoji)")
     _dataset(
         _named(_action(actions, "statistics", _statistics, "write the real images' statistics in a network"))
     )
@@ -44,7 +48,7 @@ def _named(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _dataset(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("--data", help="the folder of Fashion-MNIST's idx files")
+    parser.add_argument("--data", help="the folder of Fashion-MNIST's idx files, or of the emoji")
     return parser
 
 
@@ -54,7 +58,7 @@ def _list(chosen: argparse.Namespace) -> None:
     for name, found in entries.ENTRIES.items():
         files = registry.home(name).rglob("*.safetensors")
         size = f"{sum(file.stat().st_size for file in files) / 1e6:5.1f} MB"
-        print(f"{name:14} {found.kind:12} {size if name in names() else 'untrained'}  {found.purpose}")
+        print(f"{name:17} {found.kind:12} {size if name in names() else 'untrained'}  {found.purpose}")
 
 
 def _show(chosen: argparse.Namespace) -> None:
@@ -119,6 +123,19 @@ def _measure(chosen: argparse.Namespace) -> None:
     for what, value in found.items():
         print(f"{value:12.4f}  {what}")
     print(card(chosen.name, train.hash, found, command))
+
+
+def _data(chosen: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from ..zoo.emoji import data
+
+    with tqdm(unit="picture", leave=False, mininterval=1) as bar:
+        for _ in data.build(chosen.sources, chosen.out):
+            bar.update()
+    made = data.read("all", chosen.out)
+    held = sum(row.held_out for row in made.rows)
+    print(f"{chosen.out}: {len(made)} pictures, {held} of them held out, sha256 {made.hash}")
 
 
 def _statistics(chosen: argparse.Namespace) -> None:

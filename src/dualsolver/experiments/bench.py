@@ -45,11 +45,6 @@ class Bench:
         """Where a cell is made."""
         return self.work / key(cell)
 
-    @property
-    def items(self) -> tuple[Any, ...]:
-        """What conditions are drawn from."""
-        return self.setting.prompts or self.setting.load().classes
-
     def solver(self, cell: Measure) -> Solver:
         """The solver that a cell measures, from what was learned if it is a learned one."""
         if not cell.learned:
@@ -64,7 +59,7 @@ class Bench:
         with torch.no_grad():
             table = self.solver(cell)(backbone.schedule)
         return Sampling(
-            backbone, table, self.items, cell.guidance, IMAGES + cell.seed, cell.count, self.setting.batch
+            backbone, table, self.setting.items, cell.guidance, IMAGES + cell.seed, cell.count, self.setting.batch
         )
 
     def _measure(self, cell: Measure) -> Making:
@@ -114,7 +109,7 @@ class Bench:
         return Task(
             self.setting.load(),
             objective,
-            self.items,
+            self.setting.items,
             cell.guidance,
             seed,
             taught,
@@ -127,7 +122,7 @@ class Bench:
         backbone = self.setting.load()
         table = SOLVERS[name](int(steps))(backbone.schedule)
         path = cell.objective == "trajectory"
-        return Teacher(backbone, table, self.items, self.work / "teachers", cell.guidance, seed, count, path)
+        return Teacher(backbone, table, self.setting.items, self.work / "teachers", cell.guidance, seed, count, path)
 
     def _classify(self, cell: Classify) -> Making:
         yield
@@ -142,4 +137,4 @@ def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mappi
 
 @cache
 def _objective(name: str, through: str, device: str) -> tuple[Objective, dict[str, Any]]:
-    return named.objective([name], [through], through, device)
+    return named.objective([name], [through], through, device, [through])

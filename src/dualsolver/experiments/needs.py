@@ -42,8 +42,7 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
     """What to load, by what it is called."""
     suite, keep = setting.suite, any(isinstance(cell, Measure) and cell.keep for cell in cells)
     needed: dict[str, Callable[[], Any]] = {f"the backbone {setting.backbone}": setting.load}
-    if setting.kind in ("pixart", "sana") and not setting.prompts:
-        needed["prompts"] = _no_prompts
+    needed["what to sample"] = lambda: setting.items
     if any(isinstance(cell, Measure) for cell in cells):
         needed["who measures"] = partial(judges, [suite.network], suite.clips, None, 0, setting.device)
     if keep:
@@ -59,8 +58,4 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
 
 
 def _through(objective: str, name: str, device: str) -> None:
-    named.objective([objective], [name], name, device)
-
-
-def _no_prompts() -> None:
-    raise ValueError("a text backbone draws from a file of prompts, one a line: --prompts FILE")
+    named.objective([objective], [name], name, device, [name])

@@ -131,7 +131,7 @@ TEXT = Suite("clip", CLIPS, TRUNKS, "inception", clips=CLIPS[:1])
 class Setting:
     """A backbone with its suite and a budget.
 
-    prompts: what a text backbone draws from; batch: images a call when measuring; recompute: keep no
+    prompts: the file that a text backbone draws from; batch: images a call when measuring; recompute: keep no
     activations when learning; planned: only costs are asked for, so no weights are needed.
     """
 
@@ -139,7 +139,7 @@ class Setting:
     suite: Suite
     budget: Budget
     scale: float | None = None
-    prompts: tuple[str, ...] = ()
+    prompts: str | None = None
     dtype: str | None = None
     device: str = "cpu"
     batch: int = 100
@@ -177,6 +177,15 @@ class Setting:
     def guidance(self) -> float:
         """The guidance scale: the paper's if none was given."""
         return named.GUIDANCE[self.kind] if self.scale is None else self.scale
+
+    @cached_property
+    def items(self) -> list[str]:
+        """The classes or prompts that are sampled, encoded at once."""
+        backbone = self.load()
+        found = named.items(backbone, self.prompts)
+        if not backbone.classes:
+            backbone.conditions(found)
+        return found
 
     def spec(self, stamp: str) -> str:
         """What a stamped name was stamped from."""

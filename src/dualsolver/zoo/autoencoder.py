@@ -1,4 +1,4 @@
-"""The autoencoder of the zoo: diffusers' AutoencoderKL from 1 x 32 x 32 images to 4 x 8 x 8 latents."""
+"""The autoencoders of class labels and of PixArt: diffusers' AutoencoderKL, with a factor of 4."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ def build(options: dict[str, Any]) -> Any:
 
     levels = len(options["block_out_channels"])
     return AutoencoderKL(
-        in_channels=1,
-        out_channels=1,
-        latent_channels=4,
         sample_size=32,
         down_block_types=["DownEncoderBlock2D"] * levels,
         up_block_types=["UpDecoderBlock2D"] * levels,
         scaling_factor=1.0,
-        **options,
+        **{"in_channels": 1, "out_channels": 1, "latent_channels": 4, **options},
     )
 
 

@@ -11,7 +11,7 @@ from .training import Recipe
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of the zoo: its kind ("classifier", "autoencoder", "dit", "gmdit"), options and recipe."""
+    """A model of the zoo: its kind (see `fit.TASKS`), what it is for, options and recipe."""
 
     kind: str
     purpose: str
@@ -19,9 +19,12 @@ class Entry:
     options: dict[str, Any] = field(default_factory=dict)
     folder: str | None = None  # below the weights, if it is not the name
     notes: str = ""  # what a new training would not repeat
+    data: str = "fashion"  # what it is trained on: fashion or emoji
+    latents: str | None = None  # the autoencoder whose latents it is trained on
 
 
 LEARNING = "a classifier to learn solvers with"
+MATCHING = "a CLIP model to learn solvers with"
 
 ENTRIES: dict[str, Entry] = {
     "judge": Entry(
@@ -49,6 +52,7 @@ ENTRIES: dict[str, Entry] = {
         "class-conditional generator: VP, 1000 linear betas, noise prediction",
         Recipe(14_000, batch=96, decay=0.0, ema=0.9995, warmup=300, bf16=True, seed=4),
         {"num_attention_heads": 4, "attention_head_dim": 48, "num_layers": 5},
+        latents="autoencoder",
     ),
     "fashion-gmdit": Entry(
         "gmdit",
@@ -61,6 +65,7 @@ ENTRIES: dict[str, Entry] = {
             "num_gaussians": 8,
             "logstd_inner_dim": 128,
         },
+        latents="autoencoder",
     ),
     "linear-2x2": Entry("classifier", LEARNING, Recipe(1500, rate=1e-2), {"family": "linear", "size": 2}),
     "linear-4x4": Entry("classifier", LEARNING, Recipe(2000, rate=1e-2), {"family": "linear", "size": 4}),
@@ -85,6 +90,56 @@ ENTRIES: dict[str, Entry] = {
         LEARNING,
         Recipe(4000, rate=2e-3, decay=0.05, bf16=True, augment=1),
         {"family": "vgg", "widths": [32, 64, 128], "depth": 2, "both": True},
+    ),
+    "emoji-judge": Entry(
+        "clip",
+        "reports CLIP scores and retrieval; never used for learning or choosing",
+        Recipe(2500, batch=160, rate=2e-3, decay=0.1, bf16=True, augment=3, seed=11),
+        {
+            "embed_dim": 256,
+            "vision_cfg": {"layers": [1, 1, 2, 1], "width": 16, "image_size": 64},
+            "text_cfg": {"width": 128, "heads": 4, "layers": 2},
+        },
+        data="emoji",
+    ),
+    "emoji-autoencoder": Entry(
+        "autoencoder",
+        "the latents of emoji-pixart: 8 x 8 x 8",
+        Recipe(6000, batch=48, rate=1.5e-3, ema=0.998, bf16=True, seed=12),
+        {
+            "in_channels": 3,
+            "out_channels": 3,
+            "latent_channels": 8,
+            "block_out_channels": [24, 48, 64],
+            "layers_per_block": 1,
+            "norm_num_groups": 8,
+        },
+        folder="emoji-pixart/vae",
+        data="emoji",
+    ),
+    "emoji-compressor": Entry(
+        "compressor",
+        "the latents of emoji-sana: 32 x 4 x 4",
+        Recipe(6000, batch=48, rate=1.5e-3, ema=0.998, bf16=True, seed=13),
+        {"widths": [24, 48, 96, 128], "depths": [1, 1, 1, 1], "latent_channels": 32},
+        folder="emoji-sana/vae",
+        data="emoji",
+    ),
+    "emoji-pixart": Entry(
+        "pixart",
+        "text to image: VP, 1000 linear betas, noise prediction",
+        Recipe(30_000, batch=64, decay=0.0, ema=0.9995, warmup=500, bf16=True, seed=14),
+        {"num_attention_heads": 7, "attention_head_dim": 32, "num_layers": 6},
+        data="emoji",
+        latents="emoji-autoencoder",
+    ),
+    "emoji-sana": Entry(
+        "sana",
+        "text to image: flow matching with shift 3",
+        Recipe(30_000, batch=64, decay=0.0, ema=0.9995, warmup=500, bf16=True, seed=15),
+        {"num_attention_heads": 7, "attention_head_dim": 32, "num_layers": 6},
+        data="emoji",
+        latents="emoji-compressor",
     ),
 }
 

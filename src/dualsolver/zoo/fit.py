@@ -5,35 +5,48 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ..files import write_whole
-from . import autoencoder, classifiers
 from .data import read
+from .emoji import data as emoji
 from .entries import Entry, entry
+from .latents import latents
 from .registry import home, load, path, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
+
+TASKS = {  # kind -> module and name of the function that makes its task
+    "classifier": ("classifiers", "task"),
+    "autoencoder": ("autoencoder", "task"),
+    "dit": ("generators", "dit_task"),
+    "gmdit": ("generators", "gmdit_task"),
+    "clip": ("emoji.clips", "task"),
+    "compressor": ("emoji.compressor", "task"),
+    "pixart": ("emoji.pixart", "task"),
+    "sana": ("emoji.sana", "task"),
+}
 
 
 def prepare(name: str, runs: Path, data: str | None = None) -> tuple[Entry, Task]:
     """Read what a training needs and make the untrained model from the recipe's seed."""
     found = entry(name)
-    images = read("train", data)
+    images = dataset(found)("train", data)
+    module, function = TASKS[found.kind]
+    make = getattr(import_module(f".{module}", __package__), function)
+    given = latents(images, runs, found.latents) if found.latents else (found.recipe.augment, images)
     with torch.random.fork_rng(devices=[]):
-        if found.kind in ("dit", "gmdit"):
-            from . import generators
-            from .latents import latents
-
-            clean, classes = latents(images, runs)
-            torch.manual_seed(seed_of(found.recipe.seed, 0))
-            make = generators.dit_task if found.kind == "dit" else generators.gmdit_task
-            return found, make(found.options, clean, classes)
         torch.manual_seed(seed_of(found.recipe.seed, 0))
-        kinds = {"classifier": classifiers.task, "autoencoder": autoencoder.task}
-        return found, kinds[found.kind](found.options, found.recipe.augment, images)
+        return found, make(found.options, *given)
+
+
+def dataset(found: Entry) -> Any:
+    """What reads the data that an entry is trained on."""
+    return emoji.read if found.data == "emoji" else read
 
 
 def fit(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..backbones.gaussians import mixture_nll
 from ..files import write_whole
 from ..schedule import VP
-from .data import CLASSES
+from .data import CLASSES, Images
 from .task import Task
 
 NULL = 1000  # the null class of DiTPipeline, whatever the number of classes
@@ -23,6 +23,15 @@ SHAPE: dict[str, Any] = {"sample_size": 8, "patch_size": 2, "in_channels": 4, "n
 def levels(count: int) -> Tensor:
     """Uniform numbers in (0, 1), one in each of `count` equal parts: losses vary less between batches."""
     return (torch.arange(count) + torch.rand(count)) / count
+
+
+def times(count: int) -> Tensor:
+    """Times of a flow: half of them logit-normal, the other half uniform.
+
+    Samplers start at t = 0.999, where the former alone would hardly ever come.
+    """
+    even = levels(count).clamp(1e-4, 1 - 1e-4)
+    return torch.where(torch.rand(count) < 0.5, even, torch.sigmoid(torch.special.ndtri(even)))
 
 
 def labels(classes: Tensor) -> Tensor:
@@ -57,7 +66,7 @@ def dit(options: dict[str, Any]) -> nn.Module:
     return found
 
 
-def dit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
+def dit_task(options: dict[str, Any], clean: Tensor, images: Images) -> Task:
     """Mean squared error of the noise, weighted by min(SNR, 5) / SNR (Hang et al., 2023).
 
     Times are continuous, from the first node to the last: learned solvers look between the nodes, too.
@@ -69,7 +78,7 @@ def dit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
         alpha, sigma = (rate.float().view(-1, 1, 1, 1) for rate in schedule(t))
         x, noise = clean[chosen], torch.randn(len(chosen), *clean.shape[1:])
         noisy, time = alpha * x + sigma * noise, schedule.model_time(t).float()
-        found = model(noisy, timestep=time, class_labels=labels(classes[chosen])).sample
+        found = model(noisy, timestep=time, class_labels=labels(images.classes[chosen])).sample
         weight = (5 * (sigma / alpha) ** 2).clamp(max=1)
         mean: Tensor = (weight * (found.float() - noise) ** 2).mean()
         return mean
@@ -86,19 +95,14 @@ def gmdit(options: dict[str, Any]) -> nn.Module:
     return model
 
 
-def gmdit_task(options: dict[str, Any], clean: Tensor, classes: Tensor) -> Task:
-    """Negative log likelihood of the velocity noise - data.
-
-    Half of the times are logit-normal, the other half uniform: samplers start at t = 0.999, where the former
-    alone would hardly ever come.
-    """
+def gmdit_task(options: dict[str, Any], clean: Tensor, images: Images) -> Task:
+    """Negative log likelihood of the velocity noise - data."""
     model = gmdit(options)
 
     def loss(model: nn.Module, chosen: Tensor) -> Tensor:
-        even = levels(len(chosen)).clamp(1e-4, 1 - 1e-4)
-        t = torch.where(torch.rand(len(chosen)) < 0.5, even, torch.sigmoid(torch.special.ndtri(even)))
+        t = times(len(chosen))
         x, noise, at = clean[chosen], torch.randn(len(chosen), *clean.shape[1:]), t.view(-1, 1, 1, 1)
-        mixture = model((1 - at) * x + at * noise, 1000 * t, labels(classes[chosen]))
+        mixture = model((1 - at) * x + at * noise, 1000 * t, labels(images.classes[chosen]))
         return mixture_nll(**mixture, target=noise - x).mean()
 
     return Task(model, loss, len(clean), lambda folder: save_gmdit(model, folder))
@@ -128,16 +132,20 @@ def save_gmdit(model: Any, folder: Path) -> None:
 
 def _save(model: Any, scheduler: Any, folder: Path, pipeline: str, transformer: list[str]) -> None:
     """Write the transformer in float16, the scheduler and the index of a pipeline with named classes."""
-    import diffusers
-
     model.half().save_pretrained(folder / "transformer")
     scheduler.save_pretrained(folder / "scheduler")
-    index = {
-        "_class_name": pipeline,
-        "_diffusers_version": diffusers.__version__,
+    parts = {
         "id2label": {str(i): name for i, name in enumerate(CLASSES)},
         "scheduler": ["diffusers", type(scheduler).__name__],
         "transformer": transformer,
         "vae": ["diffusers", "AutoencoderKL"],
     }
+    write_index(folder, pipeline, parts)
+
+
+def write_index(folder: Path, pipeline: str, parts: dict[str, Any]) -> None:
+    """Write the index of a diffusers pipeline: what each of its folders holds."""
+    import diffusers
+
+    index = {"_class_name": pipeline, "_diffusers_version": diffusers.__version__, **parts}
     write_whole(folder / "model_index.json", json.dumps(index, indent=2) + "\n")

@@ -9,23 +9,30 @@ import torch
 from torch import Tensor
 
 from ..files import write_whole
-from .data import Images, scaled
+from .data import scaled
 
 
 @torch.no_grad()
 def encode(autoencoder: Any, images: Tensor, batch: int = 50) -> Tensor:
-    """uint8 pictures (N, 1, 32, 32) -> means of their latents (N, 4, 8, 8), normalised as trained.
+    """uint8 pictures (N, C, 32, 32) -> their latents as a generator sees them, of deviation 1.
 
     Small batches stay in the cache, and bfloat16 errs less than the posterior's own deviation.
     """
     encoder = autoencoder.to(memory_format=torch.channels_last)
     with torch.autocast("cpu", torch.bfloat16):
-        parts = [encoder.encode(scaled(x)).latent_dist.mean.float() for x in torch.split(images, batch)]
-    return torch.cat(parts).contiguous()
+        parts = [_mean(encoder.encode(scaled(x))).float() for x in torch.split(images, batch)]
+    found: Tensor = torch.cat(parts).contiguous() * autoencoder.config.scaling_factor
+    return found
 
 
-def latents(images: Images, runs: Path) -> tuple[Tensor, Tensor]:
-    """Latents (N, 4, 8, 8) and classes (N,); kept in the folder of runs.
+def _mean(encoded: Any) -> Tensor:
+    """What AutoencoderDC found, or the mean of what AutoencoderKL did."""
+    found: Tensor = encoded.latent if "latent" in encoded else encoded.latent_dist.mean
+    return found
+
+
+def latents(images: Any, runs: Path, name: str) -> tuple[Tensor, Any]:
+    """Latents (N, C, H, W) by an autoencoder of the zoo, and the images; kept in the folder of runs.
 
     What is kept carries the hashes of the images and of the autoencoder, and is made anew for others.
     """
@@ -34,12 +41,11 @@ def latents(images: Images, runs: Path) -> tuple[Tensor, Tensor]:
 
     from .registry import load, recorded
 
-    path, key = runs / "latents.safetensors", images.hash + recorded("autoencoder")
+    path, key = runs / f"latents-{name}.safetensors", images.hash + recorded(name)
     if path.exists():
         with safe_open(path, "pt") as file:
             if file.metadata()["key"] == key:
-                return file.get_tensor("latents").float(), images.classes
-    autoencoder = load("autoencoder")
-    found = encode(autoencoder, images.pictures)
+                return file.get_tensor("latents").float(), images
+    found = encode(load(name), images.pictures)
     write_whole(path, save({"latents": found.half()}, {"key": key}))
-    return found.half().float(), images.classes
+    return found.half().float(), images

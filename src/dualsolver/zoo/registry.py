@@ -87,6 +87,7 @@ def remember(name: str) -> None:
         file for file in sorted(place.rglob("*")) if file.suffix in HASHED and file.name != "figures.json"
     ]
     found = {str(file.relative_to(place)): _hash(file) for file in files}
+    _hashes.cache_clear()  # another training may have ended since this one began
     table = dict(sorted((_hashes() | {name: found}).items()))
     write_whole(WEIGHTS / HASHES, json.dumps(table, indent=1) + "\n")
     _hashes.cache_clear()

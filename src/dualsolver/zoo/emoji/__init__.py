@@ -1,0 +1,1 @@
+"""Captioned emoji: the data, and the models that are trained on it."""
