@@ -131,27 +131,21 @@ def test_a_cell_that_another_process_is_at_is_left_to_it(whole):
     assert results(whole / "shared") == {key(cell): wanted[key(cell)] for cell in cells}
 
 
-@pytest.mark.parametrize(
-    ("kind", "make", "names"),
-    [
-        ("gmdit", tiny_grey.gmdit, ["main", "guidance"]),
-        ("pixart", tiny_text.pixart, ["discretisation"]),
-        ("sana", tiny_text.sana, ["discretisation"]),
-    ],
-)
-def test_the_other_backbones(kind, make, names, tiny, capsys):
-    pipeline = make(tiny / kind)
-    prompts = tiny / "prompts.txt"
+@pytest.mark.parametrize("make", [tiny_grey.gmdit, tiny_text.pixart, tiny_text.sana])
+def test_the_other_backbones(make, tiny, capsys):
+    kind, prompts, clip = make.__name__, tiny / "prompts.txt", tiny_clip.folder(tiny / "clip")
     prompts.write_text("a red cat\na blue dog\n")
-    more = (
-        ["--clip", str(tiny_clip.folder(tiny / "clip")), "--prompts", str(prompts)] if kind != "gmdit" else []
-    )
-    assert main([*command(pipeline, tiny / "others", *more), "--", *names]) == 0
+    text = ["--clip", str(clip), "--classifier", str(clip), "--prompts", str(prompts)]
+    arguments = command(make(tiny / kind), tiny / "others", *(text if kind != "gmdit" else []))
+    assert main([*arguments, "--", "main"]) == 0
     found = results(tiny / "others", kind)
     measured = [cell["result"]["figures"] for cell in found.values() if cell["is"] == "measure"]
-    assert all("frechet" in figures for figures in measured)
     assert all(("clip score" in figures) == (kind != "gmdit") for figures in measured)
-    assert "| here | " in capsys.readouterr().out
+    learned = [cell["cell"] for cell in found.values() if cell["is"] == "learn"]
+    objectives = {"sample", "trajectory", "hard-label" if kind == "gmdit" else "clip"}
+    assert {cell["objective"] for cell in learned} == objectives
+    assert str(tiny) not in json.dumps(found)
+    assert "| Dual-Solver-C | here | " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,13 @@ class Bench:
         with torch.no_grad():
             table = self.solver(cell)(backbone.schedule)
         return Sampling(
-            backbone, table, self.setting.items, cell.guidance, IMAGES + cell.seed, cell.count, self.setting.batch
+            backbone,
+            table,
+            self.setting.items,
+            cell.guidance,
+            IMAGES + cell.seed,
+            cell.count,
+            self.setting.batch,
         )
 
     def _measure(self, cell: Measure) -> Making:
@@ -92,7 +98,8 @@ class Bench:
             yield
         content = parameters.read(folder / parameters.NAME)
         run = content["provenance"]["runs"][str(cell.nfe)]
-        result = {"values": content["solvers"][str(cell.nfe)], **run, **facts}
+        hashes = [found for name in {*facts} - {"objective"} for found in facts[name].values()]
+        result = {"values": content["solvers"][str(cell.nfe)], **run, "networks": hashes}
         if not objective.teacher:
             best = plan.solver(cell.nfe, read_state(folder / f"nfe-{cell.nfe}" / "state.json").best_raw)
             recipe = replace(cell.recipe, held_out=cell.fresh)
@@ -122,7 +129,9 @@ class Bench:
         backbone = self.setting.load()
         table = SOLVERS[name](int(steps))(backbone.schedule)
         path = cell.objective == "trajectory"
-        return Teacher(backbone, table, self.setting.items, self.work / "teachers", cell.guidance, seed, count, path)
+        return Teacher(
+            backbone, table, self.setting.items, self.work / "teachers", cell.guidance, seed, count, path
+        )
 
     def _classify(self, cell: Classify) -> Making:
         yield

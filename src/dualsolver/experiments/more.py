@@ -16,7 +16,10 @@ SCHEMES = {
     "Interp. (3,9)": Row(among=(3, 9)),
 }
 SCALES = (0.7, 1.0, 1.5, 2.0)
-LEARNABLE, BY = ("bns", "ds", "dual"), ("sample", "trajectory", "feature", "classification")
+LEARNABLE, BY = (
+    ("bns", "ds", "dual"),
+    ("sample", "trajectory", "feature", "soft-label", "classification"),
+)
 ROWS = {**BASELINES, **DUAL}
 
 INTERPOLATION = Experiment(
@@ -82,7 +85,11 @@ SAMPLES = Experiment(
 ANY = Experiment(
     "any-objective",
     "Any solver by any objective",
-    always({f"{solver}, {by}": Row(solver, by) for solver, by in product(LEARNABLE, BY)}),
+    lambda setting: {
+        f"{solver}, {by}": Row(solver, by)
+        for solver, by in product(LEARNABLE, BY)
+        if by != "soft-label" or setting.suite.objective == "hard-label"
+    },
     nfes(3, 5),
     ("frechet",),
     claims=tuple(

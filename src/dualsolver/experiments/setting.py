@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from hashlib import sha256
@@ -218,19 +218,27 @@ def kind_of(backbone: str) -> str:
 def stamped(name: str) -> str:
     """The name of a classifier, feature network or judge with the hash of its files, where it is known.
 
-    A file, as in inception=file.npz or alexnet=file.pth, goes by its bytes: nobody's paths get into results.
+    A file, as in inception=file.npz, and a folder go by their bytes: nobody's paths get into results. What is
+    not there is refused where it is loaded, together with all else that is missing.
     """
     name, equals, file = name.partition("=")
-    if equals and not Path(file).suffix:  # a tag of open_clip
+    if Path(name).is_dir():
+        return f"{Path(name).name} {_hash(sorted(Path(name).glob('*.*')))}"
+    if equals and Path(file).suffix:
+        return f"{name} {_hash([Path(file)] if Path(file).exists() else [])}"
+    if equals:  # a tag of open_clip
         return f"{name}={file}"
-    if equals:  # one that is not there is refused where it is loaded, together with all else that is missing
-        return (
-            f"{name} {sha256(Path(file).read_bytes()).hexdigest()[:8] if Path(file).exists() else 'missing'}"
-        )
     if name in NETWORKS:
         return f"{name} {recorded(name)[:8]} {recorded(FOLDER)[:8]}"
     family, colon, rest = name.partition(":")
     return f"{name} {recorded(rest)[:8]}" if colon and family == "zoo" else name
+
+
+def _hash(files: Sequence[Path]) -> str:
+    digest = sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 @cache

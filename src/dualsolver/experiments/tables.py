@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from . import figures
 from .claims import Claim, behind, better, falls, middle
 from .experiment import Experiment, Row, always, nfes
@@ -173,7 +175,9 @@ CHOSEN = "RN101, openai"
 CLIPS = Experiment(
     "clip-models",
     "CLIP models to learn through",
-    lambda setting: {name.replace("=", ", "): Row(through=name) for name in setting.suite.classifiers},
+    lambda setting: {
+        Path(name.replace("=", ", ")).name: Row(through=name) for name in setting.suite.classifiers
+    },
     nfes(3, 6),
     ("frechet",),
     ("clip-coco-fid-flops",),
