@@ -19,10 +19,12 @@ from dualsolver import named
 from dualsolver.cli import main
 from dualsolver.experiments import EXPERIMENTS
 from dualsolver.experiments.bench import Bench
+from dualsolver.experiments.budget import BUDGETS, changed
 from dualsolver.experiments.cells import Measure, key
 from dualsolver.experiments.page import page
-from dualsolver.experiments.setting import BUDGETS, Setting, changed, suite_of
+from dualsolver.experiments.setting import Setting
 from dualsolver.experiments.store import Store, fill
+from dualsolver.experiments.suite import suite_of
 from dualsolver.statistics import Statistics
 from dualsolver.zoo.data import FOLDER
 
@@ -169,10 +171,12 @@ def test_what_is_missing_is_said_before_any_work(arguments, words, tiny, capsys)
     assert not list(place.rglob("*.json"))
 
 
-def test_a_text_backbone_needs_prompts_and_an_objective_for_them(tiny, capsys):
+def test_a_text_backbone_needs_prompts_and_a_clip_model(tiny, capsys):
     pipeline = tiny_text.pixart(tiny / "wordless")
     assert main([*command(pipeline, tiny / "wordless-results"), "--", "main"]) == 2
-    assert "--prompts FILE" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--prompts FILE" in said
+    assert "clip by zoo:linear-4x4" in said
 
 
 def test_full_size_says_what_it_costs_without_weights(capsys):

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from dualsolver.experiments import EXPERIMENTS
+from dualsolver.experiments.budget import BUDGETS, changed
 from dualsolver.experiments.cells import Learn, Measure, evaluations, key
 from dualsolver.experiments.claims import better, falls, middle, sentence
 from dualsolver.experiments.experiment import CLASSIFIER
@@ -12,8 +13,9 @@ from dualsolver.experiments.found import Estimate, Found, estimate
 from dualsolver.experiments.page import page
 from dualsolver.experiments.paper import published
 from dualsolver.experiments.render import markdown
-from dualsolver.experiments.setting import BUDGETS, RELEASED, Setting, changed, suite_of
+from dualsolver.experiments.setting import Setting
 from dualsolver.experiments.store import Store
+from dualsolver.experiments.suite import RELEASED, suite_of
 
 FASHION = Setting("fashion-dit", suite_of("fashion-dit"), BUDGETS["quick"])
 FLOW = Setting("fashion-gmdit", suite_of("fashion-gmdit"), BUDGETS["quick"])

@@ -47,8 +47,8 @@ def add(commands: Any) -> None:
 
 def _reproduce(chosen: argparse.Namespace) -> None:
     from ..experiments import EXPERIMENTS
+    from ..experiments.budget import BUDGETS
     from ..experiments.page import page
-    from ..experiments.setting import BUDGETS
     from ..files import write_whole
 
     check_choice("the budget", chosen.budget, tuple(BUDGETS))
@@ -73,7 +73,9 @@ def _reproduce(chosen: argparse.Namespace) -> None:
 def _setting(chosen: argparse.Namespace, planned: bool) -> Any:
     """What was asked for, on what is the suite's where nothing was."""
     from .. import named
-    from ..experiments.setting import BUDGETS, Setting, changed, suite_of
+    from ..experiments.budget import BUDGETS, changed
+    from ..experiments.setting import Setting
+    from ..experiments.suite import suite_of
 
     suite = suite_of(chosen.backbone)
     if chosen.classifier:

@@ -70,7 +70,11 @@ class Bench:
 
     def _measure(self, cell: Measure) -> Making:
         """A thin call of what `dual-solver evaluate` does; a figure loses the name of who measured it."""
-        who, folder, facts = self.judges(cell.keep), self.folder(cell), {"cell": key(cell)}
+        who, folder, facts = (
+            self.judges(cell.keep),
+            self.folder(cell),
+            {"cell": key(cell), "batch": self.setting.batch},
+        )
         extractors = {name: network.extractor for name, network in who.networks.items()}
         scores = {name: scorer.score for name, scorer in who.scores.items()}
         job = self.sampling(cell)

@@ -20,12 +20,14 @@ from ..starts import GRIDS
 class Learn:
     """A solver learned at one NFE.
 
+    weights, prompts: hashes of the backbone's weights and of the prompts, if it is not asked for classes.
     through: the classifier or feature network of the objective; fresh: on how many samples, neither learned
     from nor chosen by, its loss is taken at the end if it needs no teacher.
     """
 
     backbone: str
     weights: str
+    prompts: str
     guidance: float
     solver: str
     options: Mapping[str, Any]
@@ -48,6 +50,7 @@ class Measure:
 
     backbone: str
     weights: str
+    prompts: str
     guidance: float
     nfe: int
     solver: str

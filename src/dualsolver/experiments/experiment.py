@@ -12,7 +12,8 @@ from .cells import Cell, Classify, Learn, Measure
 from .claims import Claim
 from .curves import similarity
 from .found import Found
-from .setting import Setting, stamped
+from .setting import Setting
+from .suite import stamped
 
 Get = Callable[[Cell], Mapping[str, Any] | None]  # what a cell came to, if it was made
 LOSS, SIMILARITY = "cross-entropy", "similarity"  # of what was learned; all other metrics are of images
@@ -155,6 +156,7 @@ def learning(setting: Setting, row: Row, nfe: int, seed: int) -> Learn:
     return Learn(
         setting.name,
         setting.weights,
+        setting.asked,
         setting.guidance * row.guidance,
         row.solver,
         {**forms.get(row.solver, {}), **row.options},
@@ -174,6 +176,7 @@ def measured(setting: Setting, row: Row, column: Column, seed: int, keep: int) -
     return Measure(
         setting.name,
         setting.weights,
+        setting.asked,
         setting.guidance * column.factor,
         column.nfe,
         row.solver,

@@ -10,7 +10,8 @@ from .. import named
 from ..judges import judges, real_images
 from .cells import Cell, Classify, Learn, Measure, evaluations
 from .real import classified
-from .setting import RELEASED, Setting
+from .setting import Setting
+from .suite import RELEASED
 
 MILLISECONDS = 2.0  # a guided evaluation of one image by the zoo's generators, on one core
 FLOPS = 1e14  # a second, that a large GPU sustains

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from ..zoo.entries import ENTRIES
 from . import EXPERIMENTS
+from .budget import BUDGETS
 from .claims import Claim
 from .found import Found
 from .render import markdown
-from .setting import BUDGETS, Setting, suite_of
+from .setting import Setting
 from .store import Store
+from .suite import suite_of
 
 HEAD = """# The paper, re-measured
 
