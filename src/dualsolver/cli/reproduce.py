@@ -143,7 +143,7 @@ def _run(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -
 
 def _check(setting: Any, store: Any, experiments: Sequence[Any]) -> None:
     """Say what is to be done and refuse it now if anything that it needs is not there."""
-    from ..experiments.needs import cost, missing
+    from ..experiments.needs import cost, tried
 
     try:
         setting.load()
@@ -151,8 +151,12 @@ def _check(setting: Any, store: Any, experiments: Sequence[Any]) -> None:
         setting = replace(setting, planned=True)
     left = store.missing([cell for experiment in experiments for cell in experiment.cells(setting)])
     print("{} cells to make, about {:.1f} {}".format(len(left), *cost(left, setting)))
-    if lacking := list(missing(setting, left)):
-        raise ValueError(f"cannot start, for lack of {'; '.join(lacking)}")
+    lacking = 0
+    for name, reason in tried(setting, left):
+        print(f"lacks {name}: {reason}" if reason else f"has {name}")
+        lacking += bool(reason)
+    if lacking:
+        raise ValueError(f"cannot start: {lacking} of the things that it needs are missing")
 
 
 def _fill(store: Any, setting: Any, cells: Sequence[Any], work: Path) -> None:

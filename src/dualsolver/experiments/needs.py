@@ -30,24 +30,27 @@ def cost(cells: Sequence[Cell], setting: Setting) -> tuple[float, str]:
     return evaluations(cells) * 4 * parameters * tokens / FLOPS / 3600, "GPU hours"
 
 
-def missing(setting: Setting, cells: Sequence[Cell]) -> Iterator[str]:
-    """Load everything that the cells need, and say what could not be loaded and why."""
+def tried(setting: Setting, cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
+    """Load everything that the cells need, once: what it is, and why it could not be loaded, if so."""
     for name, load in _needed(setting, cells).items():
         try:
             load()
         except (ValueError, OSError, ModuleNotFoundError, RuntimeError) as error:
-            yield f"{name}: {str(error).strip().splitlines()[0]}"
+            yield name, str(error).strip().splitlines()[0]
+        else:
+            yield name, ""
 
 
 def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], Any]]:
     """What to load, by what it is called."""
     suite, keep = setting.suite, any(isinstance(cell, Measure) and cell.keep for cell in cells)
     needed: dict[str, Callable[[], Any]] = {f"the backbone {setting.backbone}": setting.load}
-    needed["what to sample"] = lambda: setting.items
+    if setting.kind in ("pixart", "sana"):
+        needed["prompts"] = lambda: setting.items
     if any(isinstance(cell, Measure) for cell in cells):
         needed["who measures"] = partial(judges, [suite.network], suite.clips, None, 0, setting.device)
     if keep:
-        needed["real images"] = partial(real_images, suite.real, 5)
+        needed["real images, as --real"] = partial(real_images, suite.real or "(none named)", 5)
     for cell in cells:
         if isinstance(cell, Classify):
             needed[cell.classifier] = partial(classified, setting.spec(cell.classifier))

@@ -56,12 +56,17 @@ class Store:
 
     def pack(self, cells: Sequence[Cell]) -> None:
         """Put these cells' results beside those in the file, where results of other weights are dropped."""
-        weights = {cell.weights for cell in cells if not isinstance(cell, Classify)}
-        known = _read(self.path) if self.path.exists() else {}
-        known = {name: one for name, one in known.items() if one["cell"].get("weights") in {None, *weights}}
+        weights = {None} | {cell.weights for cell in cells if not isinstance(cell, Classify)}
         found = {name: _read(self._path(name)) for name in map(key, cells) if self._path(name).exists()}
-        lines = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in sorted((known | found).items())]
-        write_whole(self.path, "{\n" + ",\n".join(lines) + "\n}\n")
+        self.work.mkdir(parents=True, exist_ok=True)
+        with open(self.work / "pack.lock", "w") as file:  # closed, it is free again
+            fcntl.flock(file, fcntl.LOCK_EX)
+            known = _read(self.path) if self.path.exists() else {}
+            known = {name: one for name, one in known.items() if one["cell"].get("weights") in weights}
+            lines = [
+                f"{json.dumps(name)}: {json.dumps(one)}" for name, one in sorted((known | found).items())
+            ]
+            write_whole(self.path, "{\n" + ",\n".join(lines) + "\n}\n")
 
     def _path(self, name: str) -> Path:
         return self.work / f"{name}.json"
