@@ -45,6 +45,9 @@ class Found:
     def __init__(self) -> None:
         self._values: dict[tuple[str, str, str], dict[int, float]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
     def add(self, metric: str, row: str, column: str, value: float, seed: int = 0) -> None:
         """Add a number."""
         self._values.setdefault((metric, row, column), {})[seed] = value

@@ -57,7 +57,9 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
         steps=recipe.steps, batch=recipe.batch, rate=recipe.rate, count=chosen.count, seeds=len(chosen.seeds)
     )
     names = [
-        name for name, entry in ENTRIES.items() if entry.kind in ("dit", "gmdit") and (out / name).is_dir()
+        name
+        for name, entry in ENTRIES.items()
+        if entry.kind in ("dit", "gmdit") and (out / f"{name}.json").exists()
     ]
     settings = {name: Setting(name, suite_of(name), chosen) for name in names}
     numbers = {name: results(out, setting) for name, setting in settings.items()}
@@ -65,9 +67,9 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
     for experiment in EXPERIMENTS.values():
         yield from (f"## {experiment.title}", "", f"`dual-solver reproduce {experiment.name}`", "")
         for name, setting in settings.items():
-            if experiment.name in numbers[name]:
-                drawn = figures(out, name, experiment.name)
-                yield from markdown(experiment, setting, numbers[name][experiment.name], drawn)
+            found, drawn = numbers[name].get(experiment.name), figures(out, name, experiment.name)
+            if found or drawn:
+                yield from markdown(experiment, setting, found or Found(), drawn)
 
 
 def _summary(settings: Mapping[str, Setting], numbers: Mapping[str, Mapping[str, Found]]) -> Iterator[str]:
