@@ -217,3 +217,8 @@ def test_one_stored_cell_comes_out_again(tmp_path):
     for figure in ("frechet", "accuracy"):
         wanted, found = (store.get(cell)["figures"][figure][0] for store in (stored, again))
         assert found == pytest.approx(wanted, rel=1e-3)
+
+
+def test_a_backbone_of_another_kind_is_refused(capsys):
+    assert main(["reproduce", "list", "--backbone", "toy"]) == 2
+    assert "what toy is must be one of 'dit', 'gmdit', 'pixart', 'sana'" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from ..backbones import Backbone
 from ..zoo.entries import ENTRIES
 from ..zoo.registry import recorded
 from .budget import Budget
-from .suite import Suite, kind_of, stamped
+from .suite import GUIDANCE, Suite, kind_of, stamped
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Setting:
     @property
     def guidance(self) -> float:
         """The guidance scale: the paper's if none was given."""
-        return named.GUIDANCE[self.kind] if self.scale is None else self.scale
+        return GUIDANCE[self.kind] if self.scale is None else self.scale
 
     @cached_property
     def items(self) -> list[str]:

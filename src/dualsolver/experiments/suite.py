@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..backbones import guess
+from ..checks import check_choice
 from ..classifiers import PAPER
 from ..judges import DATASET
 from ..zoo.entries import ENTRIES, LEARNING
 from ..zoo.references import FOLDER, NETWORKS
 from ..zoo.registry import recorded
 
+GUIDANCE = {"dit": 1.5, "gmdit": 1.4, "pixart": 3.5, "sana": 4.5}  # the paper's scales
+PIPELINES = {"PixArtAlphaPipeline": "pixart", "SanaPipeline": "sana"}
 RELEASED = {
     "facebook/DiT-XL-2-256": "dit",
     "Lakonik/gmflow_imagenet_k8_ema": "gmdit",
@@ -86,14 +89,22 @@ def suite_of(backbone: str) -> Suite:
 
 
 def kind_of(backbone: str) -> str:
-    """The kind of a backbone, by its config alone.
+    """The kind of a backbone, one of the paper's four, by its config alone.
 
     >>> kind_of("fashion-gmdit")
     'gmdit'
     """
     if backbone in ENTRIES:
         return ENTRIES[backbone].kind
-    return RELEASED.get(backbone) or guess(backbone)
+    if backbone in RELEASED:
+        return RELEASED[backbone]
+    found = backbone if backbone == "toy" else guess(backbone)
+    if found == "pipeline":
+        from ..backbones.pretrained import read_config
+
+        found = PIPELINES.get(read_config(backbone, "").get("_class_name", ""), found)
+    check_choice(f"what {backbone} is", found, tuple(GUIDANCE))
+    return found
 
 
 @cache
