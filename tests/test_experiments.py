@@ -100,6 +100,7 @@ def test_a_difference_counts_by_its_error_over_seeds_that_both_have():
     assert estimate([-1.0, -1.1, -0.9]).sign == -1
     assert claim(numbers(a=[1.0], b=[2.0, 3.0])) == {"NFE 3": [1.0]}
     assert claim(numbers(b=[2.0])) == {"NFE 3": []}
+    assert sentence({"NFE 3": estimate([1.0])}) == "Held at NFE 3 (by 1). One seed alone: no errors."
     assert sentence({"NFE 3": Estimate(-1.0, 0.1, 3)}) == "The opposite at NFE 3 (by 1 ± 0.1)."
 
 

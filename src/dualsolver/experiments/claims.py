@@ -42,7 +42,8 @@ def sentence(margins: Mapping[str, Estimate]) -> str:
         if places:
             parts.append(f"{word} {', '.join(places)}")
     text = "; ".join(parts) or "not measured"
-    return text[0].upper() + text[1:] + "."
+    alone = " One seed alone: no errors." * any(margin.seeds == 1 for margin in margins.values())
+    return text[0].upper() + text[1:] + "." + alone
 
 
 def _shown(margin: Estimate) -> str:
