@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from .. import plot
-from ..extras import needs
-from ..pictures import save_png
+from ..pictures import grid, save_png
 from ..solvers import Euler, Solver
 from .bench import Bench
 from .experiment import Column, Results, measured
@@ -87,7 +85,8 @@ def samples(results: Results, folder: Path) -> list[Path]:
             cell = measured(results.setting, row, column, results.setting.budget.seeds[0], 0)
             images.append(bench.sampling(cell).images(0)[0][:SHOWN].cpu())
         path = folder / f"{results.experiment.name}-{column.label}.png"
-        drawn.append(_save(torch.cat(images), path))
+        save_png(path, grid(torch.cat(images), SHOWN), scale=1)
+        drawn.append(path)
     return drawn
 
 
@@ -95,11 +94,3 @@ def _solver(results: Results, name: str, column: Column) -> Solver:
     row, seed = results.experiment.rows(results.setting)[name], results.setting.budget.seeds[0]
     cell = measured(results.setting, row, column, seed, 0)
     return Bench(results.setting, Path(), results.get).solver(cell)
-
-
-def _save(images: Tensor, path: Path) -> Path:
-    with needs("evaluate"):
-        from torchvision.utils import make_grid
-    sheet = make_grid(images.clamp(0, 1), nrow=SHOWN, pad_value=1.0)
-    save_png(path, sheet, scale=1)
-    return path
