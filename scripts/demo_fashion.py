@@ -23,7 +23,8 @@ FIXED = {"DDIM": ds.DDIM, "DPM-Solver++(2M)": ds.DPMpp, "UniPC": ds.UniPC}
 BUDGETS = (3, 4, 5, 10, 20, 50)
 FEW = (*((name, 4) for name in FIXED), ("Dual-Solver", 4), ("DDIM", 20))  # the rows of the first picture
 OUT = Path("runs/demo")
-LEARN = ["learn", "--backbone", MODEL, "--nfe", "4", "--out", str(OUT / "learned")]
+TAUGHT = ["--objective", "trajectory", "--teacher", "dpmpp:40", "--teacher-count", "300"]
+LEARN = ["learn", "--backbone", MODEL, "--nfe", "4", *TAUGHT, "--out", str(OUT / "learned")]
 
 
 def run(backbone: Backbone, solver: ds.Solver, classes: Tensor, bar: tqdm[None]) -> Tensor:

@@ -51,7 +51,7 @@ class Recipe:
 
 PRESETS = {
     "paper": Recipe(),
-    "fast": Recipe(steps=400, batch=40, rate=2e-2, last_rate=2e-4, decay=0.0, start="best", every=50),
+    "fast": Recipe(steps=400, batch=20, rate=2e-2, last_rate=2e-4, decay=0.0, start="best", every=50),
 }
 
 

@@ -25,6 +25,7 @@ from .solvers.base import Learned
 from .starts import start
 from .task import Task
 
+HELD_OUT = 10**9  # the seed of the held-out samples: the same for every run, whatever its own seed
 PARTS = 40  # a run saves its state so many times: a kill costs one part of the work
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from ..checks import whole
-from . import compare, evaluate, learn, sample, show, zoo
+from . import compare, evaluate, learn, reproduce, sample, show, zoo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sample.add(commands)
     show.add(commands)
     evaluate.add(commands)
+    reproduce.add(commands)
     compare.add(commands)
     zoo.add(commands)
     chosen = parser.parse_args(arguments)

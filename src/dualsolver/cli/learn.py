@@ -20,8 +20,6 @@ from ..fit import PRESETS, Workers
 from . import options
 from .interrupt import interruptible
 
-HELD_OUT = 10**9  # the seed of the held-out samples: the same for every run, whatever its own seed
-
 
 def add(commands: Any) -> None:
     """Add the command to a parser."""
@@ -99,7 +97,7 @@ def shared(device: str) -> Workers:
 def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, Any]:
     """Build the plan, the task and the held-out task from what was asked for."""
     from .. import named
-    from ..learn import Plan, agree
+    from ..learn import HELD_OUT, Plan, agree
     from ..task import Task
 
     check_choice("preset", chosen.preset, tuple(PRESETS))

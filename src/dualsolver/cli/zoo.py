@@ -100,6 +100,7 @@ def _measure(chosen: argparse.Namespace) -> None:
     else:
         found = measure.generator(chosen.name, train, test, chosen.count, told=print)
         command += f" --count {chosen.count}"
+        measure.picture(chosen.name)
     return _carded(chosen.name, found, train.hash, command)
 
 

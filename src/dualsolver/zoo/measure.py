@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,12 +13,13 @@ from .. import features
 from ..backbones import Backbone
 from ..features import Extractor, Seen
 from ..metrics import Accuracy, Moments, frechet, precision_recall
+from ..pictures import grid, save_png
 from ..solvers import DDIM
 from . import classifiers
 from .data import Images, scaled
 from .generate import images
 from .references import accuracy_on_test, reference, unit
-from .registry import load
+from .registry import home, load
 
 Figures = dict[str, float]
 
@@ -78,6 +80,15 @@ def generator(
     found |= {"precision of training images": precision, "recall of training images": recall}
     found["Frechet distance of as many training images"] = distance(other, seen_by)
     return found | {"ms a guided evaluation of one image": speed(backbone, backbone.guidance)}
+
+
+def picture(name: str, rows: int = 8) -> Path:
+    """Draw the picture of a generator's card: a column a class, by 100-step DDIM; its seeds come first."""
+    backbone, classes = load(name), torch.arange(10 * rows) % 10
+    drawn = torch.cat(list(images(backbone, DDIM(100), classes, backbone.guidance)))
+    path = home(name) / "grid.png"
+    save_png(path, grid(drawn, columns=10))
+    return path
 
 
 def look(extractor: Extractor, batches: Iterable[Tensor]) -> Seen:

@@ -1,0 +1,53 @@
+"""How much experiments spend: quick on a CPU, full as the paper did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ..checks import check_choice
+from ..fit import PRESETS, Recipe
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a solver is learned, of how many images figures are, and from how many seeds both are repeated.
+
+    keep: images for precision and recall; fresh: samples for the cross-entropy of what was learned.
+    """
+
+    recipe: Recipe
+    count: int
+    keep: int
+    fresh: int
+    teacher: str
+    teacher_count: int
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+
+BUDGETS = {
+    "quick": Budget(
+        replace(PRESETS["fast"], steps=100, batch=20, every=25, held_out=50), 1000, 1000, 500, "ddim:50", 200
+    ),
+    "full": Budget(PRESETS["paper"], 50_000, 10_000, 1000, "ddim:200", 1000),
+}
+
+
+def changed(budget: Budget, changes: Mapping[str, Any]) -> Budget:
+    """Return a budget with some of its numbers, or of its recipe's, replaced; seeds is how many.
+
+    >>> changed(BUDGETS["quick"], {"count": 200, "seeds": 2}).seeds
+    (0, 1)
+    """
+    of_recipe, of_budget = ({f.name for f in fields(kind)} for kind in (Recipe, Budget))
+    for name, value in changes.items():
+        check_choice("what the budget spends", name, sorted(of_recipe | of_budget - {"recipe"}))
+        if name == "seeds":
+            budget = replace(budget, seeds=tuple(range(int(value))))
+        elif name in of_recipe:
+            before = getattr(budget.recipe, name)
+            budget = replace(budget, recipe=replace(budget.recipe, **{name: type(before)(value)}))
+        else:
+            budget = replace(budget, **{name: type(getattr(budget, name))(value)})
+    return budget

@@ -1,0 +1,99 @@
+"""The page of results, written from the stored ones alone: no network is loaded and nothing is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..zoo.entries import ENTRIES
+from . import EXPERIMENTS
+from .budget import BUDGETS
+from .claims import Claim
+from .found import Found
+from .render import markdown
+from .setting import Setting
+from .store import Store
+from .suite import suite_of
+
+HEAD = """# The paper, re-measured
+
+Written by `dual-solver reproduce page` from the results in [`results/`](results); no number is typed.
+Backbones are the embedded ones, trained on Fashion-MNIST: their distances are not those of ImageNet, so what
+can be compared with the paper is which method is better and by how much, not the numbers themselves.
+
+- Learned: {steps} steps of {batch} samples (rate {rate:g}, from the best of several starts).
+- Measured: {count} images, the same noise for all methods of a seed; FID in the features of the `judge`.
+- Repeated from {seeds} seeds; ± is the standard error over them.
+- A claim is *held* at a place if its margin is above zero by Student's t at 95 %, the *opposite* if it is
+  below, and *open* otherwise.
+"""
+
+
+def page(out: Path, budget: str = "quick") -> str:
+    """Return the page of all results of the zoo's generators in a folder."""
+    return "\n".join(_lines(out, budget)).rstrip() + "\n"
+
+
+def figures(out: Path, backbone: str, experiment: str) -> list[str]:
+    """The figures of an experiment that are there, as the page beside the folder finds them."""
+    return [
+        f"{out.name}/{backbone}/{path.name}" for path in sorted((out / backbone).glob(f"{experiment}*.png"))
+    ]
+
+
+def results(out: Path, setting: Setting) -> dict[str, Found]:
+    """The numbers of every experiment that has any."""
+    store, numbers = Store(out / f"{setting.name}.json", Path()), {}
+    for name, experiment in EXPERIMENTS.items():
+        if setting.kind in experiment.kinds:
+            numbers[name] = experiment.found(setting, store.get)
+    return numbers
+
+
+def _lines(out: Path, budget: str) -> Iterator[str]:
+    chosen = BUDGETS[budget]
+    recipe = chosen.recipe
+    yield HEAD.format(
+        steps=recipe.steps, batch=recipe.batch, rate=recipe.rate, count=chosen.count, seeds=len(chosen.seeds)
+    )
+    names = [
+        name
+        for name, entry in ENTRIES.items()
+        if entry.kind in ("dit", "gmdit") and (out / f"{name}.json").exists()
+    ]
+    settings = {name: Setting(name, suite_of(name), chosen) for name in names}
+    numbers = {name: results(out, setting) for name, setting in settings.items()}
+    yield from _summary(settings, numbers) if settings else ()
+    for experiment in EXPERIMENTS.values():
+        yield from (f"## {experiment.title}", "", f"`dual-solver reproduce {experiment.name}`", "")
+        for name, setting in settings.items():
+            found, drawn = numbers[name].get(experiment.name), figures(out, name, experiment.name)
+            if found or drawn:
+                yield from markdown(experiment, setting, found or Found(), drawn)
+
+
+def _summary(settings: Mapping[str, Setting], numbers: Mapping[str, Mapping[str, Found]]) -> Iterator[str]:
+    """A line a claim of the paper: at how many places it held."""
+    yield from (
+        "## What held",
+        "",
+        f"| the paper says | {' | '.join(settings)} |",
+        "|---|" + "---|" * len(settings),
+    )
+    for experiment in EXPERIMENTS.values():
+        for claim in (claim for claim in experiment.claims if not claim.ours):
+            cells = [
+                _count(claim, numbers[name].get(experiment.name, Found()))
+                if setting.kind in claim.kinds
+                else ""
+                for name, setting in settings.items()
+            ]
+            if any(cells):
+                yield f"| {claim.says} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _count(claim: Claim, found: Found) -> str:
+    signs = [margin.sign for margin in claim.verdicts(found).values()]
+    names = {1: "held", -1: "opposite", 0: "open"}
+    return ", ".join(f"{names[sign]} at {signs.count(sign)}" for sign in (1, -1, 0) if sign in signs)
