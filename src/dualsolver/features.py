@@ -31,8 +31,6 @@ Extractor = Callable[[Tensor], Seen]
 class Classifier(Protocol):
     """A network whose last linear layer is apart: `head(features(x))` are its logits."""
 
-    channels: int  # of its images: 1, grey, or 3
-
     def features(self, images: Tensor) -> Tensor: ...
 
     def head(self, features: Tensor) -> Tensor: ...
@@ -48,9 +46,9 @@ def load(name: str, weights: str | Path | None = None, device: str = "cpu") -> E
     return EXTRACTORS[name](weights, device)
 
 
-def of(network: Classifier) -> Extractor:
-    """Make an extractor of a classifier for images in [-1, 1], such as the zoo's judge."""
-    seen_as = grey if network.channels == 1 else colour
+def of(network: Classifier, channels: int = 1) -> Extractor:
+    """Make an extractor of a classifier for images in [-1, 1] of 1 or 3 channels, such as the zoo's judge."""
+    seen_as = grey if channels == 1 else colour
 
     def extract(images: Tensor) -> Seen:
         features = network.features(seen_as(checked(images)) * 2 - 1)

@@ -269,7 +269,11 @@ def network(spec: str, device: str = "cpu") -> Network:
         raise ValueError(f"{name} needs statistics of real images: {name}=path/to/statistics.npz")
     statistics = Statistics.load(file) if equals else reference(name)
     ours = name in NETWORKS
-    extractor = features.of(zoo.load(name).to(device)) if ours else features.load(name, device=device)
+    if ours:
+        shipped = zoo.load(name).to(device)
+        extractor = features.of(shipped, shipped.channels)
+    else:
+        extractor = features.load(name, device=device)
     identity = recorded(name)[:16] if ours else name
     return Network(_agreeing(extractor, statistics, spec), statistics, identity)
 

@@ -45,7 +45,8 @@ def accuracy_on_test(network: str = "judge") -> float:
 
 def make(network: str, images: Mapping[str, Any]) -> Path:
     """Measure the real images with a network of the zoo and write the statistics that are shipped."""
-    extractor, folder = features.of(load(network)), WEIGHTS / FOLDER
+    shipped, folder = load(network), WEIGHTS / FOLDER
+    extractor = features.of(shipped, shipped.channels)
     for split, real in images.items():
         seen = features.gathered(features.each(extractor, unit(real.pictures), 500))
         Moments.of(seen.features).statistics(real.hash).save(folder / f"{network}-{split}.npz")

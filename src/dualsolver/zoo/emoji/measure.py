@@ -60,7 +60,7 @@ def clip(name: str, train: Emoji, held: Emoji) -> Figures:
 
 def network(name: str, train: Emoji, held: Emoji) -> Figures:
     """Accuracy of the evaluation network in the subgroups of held-out emoji."""
-    seen = features.gathered(features.each(features.of(load(name)), unit(held.pictures)))
+    seen = features.gathered(features.each(features.of(load(name), 3), unit(held.pictures)))
     return {"accuracy in 100 subgroups, held-out": Accuracy.of(seen.logits, held.classes).share}
 
 
@@ -96,7 +96,7 @@ def generator(
 ) -> Figures:
     """Retrieval and distances by 100-step and 3-step DDIM, beside what real pictures get."""
     backbone, judge = load(name), load(JUDGE)
-    extractor, found = features.of(load(NETWORK)), Figures()
+    extractor, found = features.of(load(NETWORK), 3), Figures()
     for which, emoji in (("training", train), ("held-out", held)):
         real, captions = chosen(emoji, count)
         found[f"judge's top-5 retrieval, real {which} pictures"] = retrieval(judge, real, captions)
