@@ -17,9 +17,6 @@ from dualsolver.backbones import load
 from dualsolver.cli import main
 from dualsolver.diffusers import DualSolverScheduler
 
-SHIPPED = "fashion-dit" in ds.zoo.names()
-shipped = pytest.mark.skipif(not SHIPPED, reason="fashion-dit's weights are not shipped yet")
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
@@ -40,7 +37,7 @@ def pixels(path):
     return np.asarray(Image.open(path)).astype(int)
 
 
-@pytest.mark.parametrize("name", ["dit", pytest.param("fashion-dit", marks=shipped)])
+@pytest.mark.parametrize("name", ["dit", "fashion-dit"])
 @pytest.mark.parametrize("solver", ["learned", "unipc"])
 def test_a_plain_pipeline_with_one_line_gives_the_very_pictures(name, solver, home, tmp_path):
     """Classes by number and by name, seeds as a pipeline's generators; each pixel to its last bit."""
