@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -105,6 +106,8 @@ class Bench:
         run = content["provenance"]["runs"][str(cell.nfe)]
         hashes = [found for name in {*facts} - {"objective"} for found in facts[name].values()]
         result = {"values": content["solvers"][str(cell.nfe)], **run, "networks": hashes}
+        log = map(json.loads, (folder / f"nfe-{cell.nfe}" / "log.jsonl").read_text().splitlines())
+        result["curve"] = [[r["evaluations"], r["held_out"]] for r in log if r["held_out"] is not None]
         if not objective.teacher:
             best = plan.solver(cell.nfe, read_state(folder / f"nfe-{cell.nfe}" / "state.json").best_raw)
             recipe = replace(cell.recipe, held_out=cell.fresh)

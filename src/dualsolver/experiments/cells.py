@@ -20,13 +20,15 @@ from ..starts import GRIDS
 class Learn:
     """A solver learned at one NFE.
 
-    weights, prompts: hashes of the backbone's weights and of the prompts, if it is not asked for classes.
+    weights, prompts: hashes of the backbone's weights and of the prompts, if it is not asked for classes;
+    dtype: the network's, if it is not the backbone's usual one.
     through: the classifier or feature network of the objective; fresh: on how many samples, neither learned
     from nor chosen by, its loss is taken at the end if it needs no teacher.
     """
 
     backbone: str
     weights: str
+    dtype: str
     prompts: str
     guidance: float
     solver: str
@@ -50,6 +52,7 @@ class Measure:
 
     backbone: str
     weights: str
+    dtype: str
     prompts: str
     guidance: float
     nfe: int

@@ -156,6 +156,7 @@ def learning(setting: Setting, row: Row, nfe: int, seed: int) -> Learn:
     return Learn(
         setting.name,
         setting.weights,
+        setting.precision,
         setting.asked,
         setting.guidance * row.guidance,
         row.solver,
@@ -176,6 +177,7 @@ def measured(setting: Setting, row: Row, column: Column, seed: int, keep: int) -
     return Measure(
         setting.name,
         setting.weights,
+        setting.precision,
         setting.asked,
         setting.guidance * column.factor,
         column.nfe,

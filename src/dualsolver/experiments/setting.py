@@ -54,6 +54,11 @@ class Setting:
         """Whether it is a flow, whose baselines have their own published forms."""
         return self.kind in ("gmdit", "sana")
 
+    @property
+    def precision(self) -> str:
+        """The network's dtype: the budget's if none was given, "" for the backbone's usual one."""
+        return self.dtype or self.budget.dtype
+
     @cached_property
     def weights(self) -> str:
         """A hash of the backbone's weights."""
@@ -87,9 +92,9 @@ class Setting:
 
     def load(self) -> Backbone:
         """The backbone itself, loaded once."""
-        return _loaded(self.backbone, self.dtype, self.device)
+        return _loaded(self.backbone, self.precision, self.device)
 
 
 @cache
-def _loaded(name: str, dtype: str | None, device: str) -> Backbone:
-    return named.backbone(name, dtype, None, device)
+def _loaded(name: str, dtype: str, device: str) -> Backbone:
+    return named.backbone(name, dtype or None, None, device)
