@@ -8,6 +8,7 @@ from dualsolver.experiments import EXPERIMENTS
 from dualsolver.experiments.budget import BUDGETS, changed
 from dualsolver.experiments.cells import Learn, Measure, evaluations, key
 from dualsolver.experiments.claims import better, falls, middle, sentence
+from dualsolver.experiments.contest import FLOOR, at_most, gaps
 from dualsolver.experiments.experiment import CLASSIFIER
 from dualsolver.experiments.found import Estimate, Found, estimate
 from dualsolver.experiments.page import page
@@ -16,6 +17,7 @@ from dualsolver.experiments.render import markdown
 from dualsolver.experiments.setting import Setting
 from dualsolver.experiments.store import Store
 from dualsolver.experiments.suite import RELEASED, suite_of
+from dualsolver.fit import PRESETS
 
 FASHION = Setting("fashion-dit", suite_of("fashion-dit"), BUDGETS["quick"])
 FLOW = Setting("fashion-gmdit", suite_of("fashion-gmdit"), BUDGETS["quick"])
@@ -135,6 +137,49 @@ def test_budgets_change_by_name():
     assert (budget.seeds, budget.recipe.steps, budget.teacher) == ((0, 1), 5, "ddim:9")
     with pytest.raises(ValueError, match="what the budget spends must be one of 'average', 'batch'"):
         changed(BUDGETS["full"], {"money": 1.0})
+
+
+def test_an_experiment_spends_its_own_unless_told_otherwise():
+    quick = BUDGETS["quick"]
+    assert (quick.of("peers").count, quick.of("main").count) == (10_000, quick.count)
+    assert quick.of("peers").recipe == PRESETS["fast"]
+    told = changed(quick, {"count": 4.0, "steps": 2.0})
+    assert (told.of("peers").count, told.of("peers").recipe.steps, told.of("peers").keep) == (4, 2, 2000)
+    assert {recipe.steps for recipe in told.of("presets").presets.values()} == {2}
+    recipes = {c.recipe for c in EXPERIMENTS["presets"].cells(FASHION)}
+    assert recipes == {*PRESETS.values()}
+
+
+def test_judge_and_chooser_are_kept_apart():
+    networks = {c.network for c in EXPERIMENTS["choices"].cells(FASHION) if isinstance(c, Measure)}
+    assert [name.split()[0] for name in networks] == ["validation"]
+    both = {c.network for c in EXPERIMENTS["peers"].cells(FASHION) if isinstance(c, Measure)}
+    assert [[name.split()[0] for name in names.split(" + ")] for names in both] == [["judge", "validation"]]
+
+
+def test_a_gap_is_what_lies_between_the_better_grid_and_many_steps():
+    found = Found()
+    for row, value in {"DPM-Solver++, uniform": 9.0, "DPM-Solver++, karras": 5.0, FLOOR: 1.0}.items():
+        found.add("frechet", row, "3", value)
+    for row, value in {
+        "BNS-Solver, rate x 1": 4.0,
+        "DS-Solver, rate x 1": 8.0,
+        "Dual-Solver, a": 2.0,
+    }.items():
+        found.add("frechet", row, "3", value)
+    gaps(found)
+    assert found.mean("to DPM-Solver++", "Dual-Solver, a", "3") == 0.4
+    assert found.mean("to BNS and DS", "Dual-Solver, a", "3") == 0.5
+    assert found.mean("gap closed", "Dual-Solver, a", "3") == 0.75
+    assert at_most("to BNS and DS", {"3": 0.6, "5": 0.6})(found) == {"NFE 3": [pytest.approx(0.1)]}
+
+
+def test_an_own_error_counts_where_a_number_stays_alone():
+    found = Found()
+    found.add("frechet", "a", "3", 2.0, 0, 0.1)
+    assert found.estimate("frechet", "a", "3") == Estimate(2.0, 0.1, 1)
+    found.add("frechet", "a", "3", 4.0, 1, 0.1)
+    assert found.estimate("frechet", "a", "3").error == pytest.approx(1.0)
 
 
 def test_a_page_without_results_says_how_they_are_made(tmp_path):

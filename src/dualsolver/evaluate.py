@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from .clip import Score
 from .features import Extractor, Seen
@@ -42,6 +43,9 @@ class Looks:
             seen = Seen(seen.features.cpu(), seen.logits.cpu(), seen.spatial)
             known = classes is not None and int(classes.max()) < seen.logits.shape[1]
             tally.add(name, seen, classes if known else None)
+            if known and classes is not None:
+                losses = cross_entropy(seen.logits.double(), classes, reduction="none")
+                tally.score(f"class loss ({name})", losses)
             if seen.spatial is not None:
                 tally.add(f"{name}, spatial", Seen(seen.spatial, seen.logits), None)
             rows = max(0, self.keep - number * sampling.batch)

@@ -25,11 +25,15 @@ def parameters(solvers: Sequence[Solver], path: Path) -> Path:
     return _saved(figure, axes, path)
 
 
-def curves(runs: Mapping[str, Sequence[tuple[float, float]]], path: Path, x: str, y: str) -> Path:
-    """Plot named curves of (x, y) points into one panel."""
+def curves(
+    runs: Mapping[str, Sequence[tuple[float, float]]], path: Path, x: str, y: str, log: bool = False
+) -> Path:
+    """Plot named curves of (x, y) points into one panel, on logarithmic axes if need be."""
     figure, axes = _canvas(1, 1, 6.0)
     for name, points in runs.items():
         axes[0].plot(*zip(*points, strict=True), marker="o", ms=3, label=name)
+    if log:
+        axes[0].loglog()
     axes[0].set_xlabel(x)
     axes[0].set_ylabel(y)
     return _saved(figure, axes, path)

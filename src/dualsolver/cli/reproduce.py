@@ -137,7 +137,9 @@ def _run(chosen: argparse.Namespace, experiments: Sequence[Any], setting: Any) -
     for experiment in experiments:
         found = experiment.found(setting, store.get)
         if experiment.draw:
-            experiment.draw(Results(experiment, setting, found, store.get), chosen.out / setting.slug)
+            experiment.draw(
+                Results(experiment, experiment.at(setting), found, store.get), chosen.out / setting.slug
+            )
         yield from markdown(experiment, setting, found, figures(chosen.out, setting.slug, experiment.name))
 
 

@@ -18,6 +18,9 @@ def add(commands: Any) -> None:
     train = _dataset(_named(_action(actions, "train", _train, "train a model, or continue where it stopped")))
     train.add_argument("--runs", type=Path, default=Path("runs"), help="where its state is kept (runs)")
     train.add_argument("--further", action="store_true", help="start from the shipped weights, not from none")
+    train.add_argument("--steps", type=int, help="in place of the recipe's")
+    train.add_argument("--rate", type=float, help="in place of the recipe's")
+    train.add_argument("--watch", type=int, default=0, help="measure a generator each time after so many")
     purpose = "sample a generator into pictures, as `dual-solver sample` does"
     drawn = actions.add_parser("sample", help=purpose, description=purpose)
     drawn.add_argument("backbone", metavar="name", help="see `dual-solver zoo list`")
@@ -72,9 +75,11 @@ def _train(chosen: argparse.Namespace) -> None:
     from ..zoo.fit import fit
     from .interrupt import interruptible
 
+    changes = {name: value for name in ("steps", "rate") if (value := getattr(chosen, name)) is not None}
+    training = {"further": chosen.further, "watch": chosen.watch, "changes": changes}
     bar = tqdm(desc=chosen.name, unit="step", mininterval=5, delay=1)  # a mistake shows no bar
     with bar, interruptible() as stop:
-        for record, total in fit(chosen.name, chosen.runs, chosen.data, stop=stop, further=chosen.further):
+        for record, total in fit(chosen.name, chosen.runs, chosen.data, stop=stop, **training):
             if not bar.n:
                 bar.initial = record.step  # a continued run's speed is that of its own steps
             bar.total = total

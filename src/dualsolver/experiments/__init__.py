@@ -1,9 +1,10 @@
 """The paper's tables and figures as named, runnable experiments; `dual-solver reproduce` runs them."""
 
+from .contest import CONTEST
 from .experiment import Experiment
 from .more import FIGURES
 from .tables import TABLES
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (*TABLES, *FIGURES)}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (*TABLES, *FIGURES, *CONTEST)}
 
 __all__ = ["EXPERIMENTS", "Experiment"]

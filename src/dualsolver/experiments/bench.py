@@ -71,9 +71,9 @@ class Bench:
         )
 
     def _measure(self, cell: Measure) -> Making:
-        """A thin call of what `dual-solver evaluate` does; a figure loses the name of who measured it."""
+        """A thin call of what `dual-solver evaluate` does; figures lose the name of who measured first."""
         who, folder, facts = (
-            self.judges(cell.keep),
+            self.judges(cell.network, cell.keep),
             self.folder(cell),
             {"cell": key(cell), "batch": self.setting.batch},
         )
@@ -83,14 +83,18 @@ class Bench:
         for _ in evaluate(job, extractors, folder, facts, cell.keep, scores=scores):
             yield
         figures = report(gathered(folder, facts, job), who.references(), who.real)
-        found = {figure.partition(" (")[0]: value for figure, value in figures.items()}
+        found: dict[str, Any] = {}
+        for figure, value in figures.items():
+            name = figure.partition(" (")[0]
+            found[figure if name in found else name] = value
         return {"figures": found, **who.identity()}
 
     @cache  # noqa: B019  # a bench lives as long as its command
-    def judges(self, keep: int) -> Judges:
+    def judges(self, networks: str, keep: int) -> Judges:
         """Who measures; real images are only looked at for precision and recall."""
         suite, device = self.setting.suite, self.setting.device
-        return judges([suite.network], suite.clips, suite.real if keep else None, keep, device)
+        names = [self.setting.spec(stamp) for stamp in networks.split(" + ")]
+        return judges(names, suite.clips, suite.real if keep else None, keep, device)
 
     def _learn(self, cell: Learn) -> Making:
         objective, facts = _objective(
@@ -154,4 +158,4 @@ def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mappi
 
 @cache
 def _objective(name: str, through: str, device: str) -> tuple[Objective, dict[str, Any]]:
-    return named.objective([name], [through], through, device, [through])
+    return named.objective(name.split(), [through], through, device, [through])

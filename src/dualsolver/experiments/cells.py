@@ -47,7 +47,8 @@ class Learn:
 class Measure:
     """Figures of `count` images by a fixed solver, by a learned one, or by one between two learned ones.
 
-    keep: how many images' features are compared for precision and recall.
+    network: who measures, one or several with " + " between; keep: how many images' features are compared
+    for precision and recall.
     """
 
     backbone: str

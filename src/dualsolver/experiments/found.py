@@ -44,13 +44,17 @@ class Found:
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str, str], dict[int, float]] = {}
+        self._errors: dict[tuple[str, str, str], float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def add(self, metric: str, row: str, column: str, value: float, seed: int = 0) -> None:
-        """Add a number."""
+    def add(
+        self, metric: str, row: str, column: str, value: float, seed: int = 0, error: float | None = None
+    ) -> None:
+        """Add a number; its own error counts where it stays alone."""
         self._values.setdefault((metric, row, column), {})[seed] = value
+        self._errors[metric, row, column] = math.nan if error is None else error
 
     def seeds(self, metric: str, row: str, column: str) -> Mapping[int, float]:
         """The values by seed; none if it was not measured."""
@@ -58,8 +62,10 @@ class Found:
 
     def estimate(self, metric: str, row: str, column: str) -> Estimate | None:
         """Their mean with its error, if there are any."""
-        values = self.seeds(metric, row, column)
-        return estimate(list(values.values())) if values else None
+        values = list(self.seeds(metric, row, column).values())
+        if len(values) == 1:
+            return Estimate(values[0], self._errors[metric, row, column], 1)
+        return estimate(values) if values else None
 
     def mean(self, metric: str, row: str, column: str) -> float:
         """Their mean, NaN if there are none."""

@@ -48,7 +48,9 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
     if setting.kind in ("pixart", "sana"):
         needed["prompts"] = lambda: setting.items
     if any(isinstance(cell, Measure) for cell in cells):
-        needed["who measures"] = partial(judges, [suite.network], suite.clips, None, 0, setting.device)
+        for networks in {cell.network: None for cell in cells if isinstance(cell, Measure)}:
+            names = [setting.spec(stamp) for stamp in networks.split(" + ")]
+            needed[f"who measures, {networks}"] = partial(judges, names, suite.clips, None, 0, setting.device)
     if keep:
         needed["real images, as --real"] = partial(real_images, suite.real or "(none named)", 5)
     for cell in cells:
@@ -62,4 +64,4 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
 
 
 def _through(objective: str, name: str, device: str) -> None:
-    named.objective([objective], [name], name, device, [name])
+    named.objective(objective.split(), [name], name, device, [name])

@@ -87,7 +87,8 @@ class Setting:
 
     def spec(self, stamp: str) -> str:
         """What a stamped name was stamped from."""
-        known = (*self.suite.classifiers, *self.suite.features.values())
+        suite = self.suite
+        known = (*suite.classifiers, *suite.features.values(), suite.network, suite.chooser)
         return next(name for name in known if stamped(name) == stamp)
 
     def load(self) -> Backbone:

@@ -30,7 +30,7 @@ class Suite(NamedTuple):
     """The networks that go with a backbone: what solvers are learned through, and who measures the images.
 
     features: a feature network for each trunk of LPIPS in the paper; network, real, clips: as
-    `dual-solver evaluate` takes them.
+    `dual-solver evaluate` takes them; chooser: who measures what choices are made by, never reported alone.
     """
 
     objective: str
@@ -39,6 +39,7 @@ class Suite(NamedTuple):
     network: str
     real: str = ""
     clips: tuple[str, ...] = ()
+    chooser: str = ""
 
 
 ZOO = tuple(f"zoo:{name}" for name, found in ENTRIES.items() if found.purpose == LEARNING)
@@ -48,6 +49,7 @@ FASHION = Suite(
     {"AlexNet": "zoo:cnn-8", "VGG": "zoo:vgg-128", "SqueezeNet": "zoo:cnn-32"},
     "judge",
     DATASET,
+    chooser="validation",
 )
 TRUNKS = {"AlexNet": "alex", "VGG": "vgg", "SqueezeNet": "squeeze"}
 IMAGENET = Suite(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -57,26 +58,43 @@ def fit(
     often: float = 60.0,
     stop: Callable[[], bool] = lambda: False,
     further: bool = False,
+    watch: int = 0,
+    changes: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Record, int]]:
     """Train or continue an entry; yield each record with the number of steps in all.
 
     The state is written every `often` seconds and when `stop` says so; after the last step the averaged
     model is written to the zoo. A new run starts `further` along, from the shipped weights, if it is told to.
+    `watch`: after so many steps, again and again, the distance of a generator goes to distances.csv.
+    `changes`: of the recipe.
     """
     found, task = prepare(name, runs, data)
+    recipe = replace(found.recipe, **(changes or {}))
     state = runs / name / "state.safetensors"
     earlier = _shipped(name, task) if further and not state.exists() else []
-    run = Run(task.model, found.recipe, state, earlier)
+    run = Run(task.model, recipe, state, earlier)
     saved = time.monotonic()
     for record in train(run, task.loss, task.count, stop=stop):
+        if watch and record.step % watch == 0:
+            _watch(name, run, runs / name / "distances.csv")
         if time.monotonic() - saved > often:
             run.save()
             saved = time.monotonic()
-        yield record, found.recipe.steps
+        yield record, recipe.steps
     run.save()
-    if run.step == found.recipe.steps:
+    if run.step == recipe.steps:
         finish(run, task, home(name))
         remember(name)
+
+
+def _watch(name: str, run: Run, path: Path) -> None:
+    """Add the distance of the averaged model to a file; rows of steps that a kill undid go."""
+    from .measure import watched
+
+    rows = path.read_text().splitlines()[1:] if path.exists() else []
+    rows = [row for row in rows if int(row.partition(",")[0]) < run.step]
+    rows.append(f"{run.step},{watched(name, run.average):.4f}")
+    write_whole(path, "step,distance\n" + "".join(f"{row}\n" for row in rows))
 
 
 PARTS = {  # kind -> the folders of its weights, and what their names begin with in training

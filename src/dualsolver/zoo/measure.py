@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from ..backbones import Backbone
 from ..features import Extractor, Seen
 from ..metrics import Accuracy, Moments, frechet, precision_recall
 from ..pictures import grid, save_png
-from ..solvers import DDIM
+from ..solvers import DDIM, DPMpp
 from . import classifiers
 from .data import Images, scaled
 from .generate import images
@@ -80,6 +81,19 @@ def generator(
     found |= {"precision of training images": precision, "recall of training images": recall}
     found["Frechet distance of as many training images"] = distance(other, seen_by)
     return found | {"ms a guided evaluation of one image": speed(backbone, backbone.guidance)}
+
+
+def watched(name: str, weights: Mapping[str, Tensor], count: int = 2000) -> float:
+    """The distance, as the validation network sees it, of a shipped generator with other weights.
+
+    By 20 steps of DPM-Solver++, the network in bfloat16: a curve over training, not a figure to report alone.
+    """
+    from .. import named
+
+    backbone: Any = named.backbone(name, "bfloat16")
+    backbone.transformer.load_state_dict(weights)
+    drawn = images(backbone, DPMpp(20), torch.arange(count) % 10, backbone.guidance)
+    return distance(look(features.of(load("validation")), drawn), "validation")
 
 
 def picture(name: str, rows: int = 8) -> Path:
