@@ -22,6 +22,7 @@ from dualsolver.classifiers import (
 )
 from dualsolver.classifiers.fresh import untrained
 from dualsolver.classifiers.load import timm_preprocess
+from dualsolver.classifiers.views import viewed, views
 from dualsolver.classifiers.vision import build, preprocess_of, resolve
 from dualsolver.classifiers.weights import fit_in
 
@@ -476,3 +477,22 @@ def test_mobilenet_v2_leads_images_to_a_class():
         x = (x - 2 * gradient / gradient.norm()).detach().requires_grad_()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 4
+
+
+def test_all_views_of_an_image_have_to_agree():
+    """A classifier of contrast alone is swayed by it; the mean over the views is not."""
+    images = torch.rand(4, 1, 32, 32, generator=generator())
+
+    def contrast(x):
+        return torch.stack([100 * x.std((1, 2, 3)), torch.full((len(x),), 20.0)], 1)
+
+    def shape(x):
+        return torch.stack([x[:, 0, 16:].mean((1, 2)), x[:, 0, :16].mean((1, 2))], 1)
+
+    found = viewed(contrast)(images).exp()
+    assert (contrast(images).softmax(1)[:, 0] > 0.99).all()
+    assert (found[:, 0] < contrast(images).softmax(1)[:, 0]).all()
+    torch.testing.assert_close(viewed(shape)(images).argmax(1), shape(images).argmax(1))
+    left, right = views(images)[3:]
+    assert torch.equal(left[..., :-2], images[..., 2:])
+    assert torch.equal(right[..., 2:], images[..., :-2])

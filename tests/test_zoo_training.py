@@ -1,13 +1,14 @@
 """The zoo's training: the same bits whether or not it was interrupted, and what randomness it draws."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 import dualsolver as ds
 from dualsolver import backbones
-from dualsolver.zoo import augment, classifiers, data, fit, generators, training
+from dualsolver.zoo import augment, classifiers, data, fit, generators, measure, training
 from dualsolver.zoo.entries import ENTRIES
 from dualsolver.zoo.training import Recipe, Run, indices, seed_of, train
 
@@ -84,6 +85,21 @@ def test_a_run_further_along_starts_from_the_shipped_weights_and_says_so(tmp_pat
     task = classifiers.task(options, 0, images(200))
     list(fit.fit("mlp-16", tmp_path / "True", further=True))
     assert finished[0].plans == [[0, 3000], [0, 3000]]
+
+
+def test_what_a_generator_is_worth_along_the_way_is_noted_and_noise_is_worth_less(tmp_path, monkeypatch):
+    shipped = ds.zoo.load("fashion-dit").transformer.state_dict()
+    small = partial(measure.watched, count=60)
+    monkeypatch.setattr(measure, "watched", small)
+    found = Run(ds.zoo.load("fashion-dit").transformer, RECIPE)
+    noise = {name: torch.randn_like(value) * value.std() for name, value in shipped.items()}
+    for step, weights in ((50, shipped), (100, noise), (50, shipped)):  # the third: after a kill
+        found.step, found.average = step, weights
+        fit._watch("fashion-dit", found, tmp_path / "distances.csv")
+        if step == 100:
+            _, good, bad = (tmp_path / "distances.csv").read_text().splitlines()
+            assert float(bad.split(",")[1]) > 2 * float(good.split(",")[1])
+    assert (tmp_path / "distances.csv").read_text().splitlines() == ["step,distance", good]
 
 
 def test_a_kill_while_writing_leaves_the_state_before(tmp_path, monkeypatch):

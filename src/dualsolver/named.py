@@ -98,11 +98,19 @@ def objective(
 
 
 def ensemble(names: Sequence[str], device: str) -> tuple[Loss, dict[str, str]]:
-    """The log of the mean probability of some classifiers, and their hashes."""
-    from .classifiers import load_classifier
+    """The log of the mean probability of some classifiers, and their hashes.
 
-    found = [load_classifier(name, device) for name in names]
-    hashes = {classifier.name: classifier.sha256[:16] for classifier in found}
+    One with views: before its name looks at paler, bolder and moved copies, too.
+    """
+    from .classifiers import load_classifier
+    from .classifiers.views import VIEWS, viewed
+
+    found: list[Loss] = []
+    hashes = {}
+    for name in names:
+        classifier, several = load_classifier(name.removeprefix(VIEWS), device), name.startswith(VIEWS)
+        found.append(viewed(classifier) if several else classifier)
+        hashes[VIEWS * several + classifier.name] = classifier.sha256[:16]
     if len(found) == 1:
         return found[0], hashes
 

@@ -37,7 +37,8 @@ def add(commands: Any) -> None:
     )
     one(
         "--classifier",
-        help="for labels: a torchvision name, timm:NAME, zoo:NAME; several are averaged",
+        help="for labels: a torchvision name, timm:NAME, zoo:NAME; several are averaged; views:NAME looks at "
+        "paler, bolder and moved copies, too",
         **many,
     )
     one("--clip", help="for clip: models of open_clip, NAME=FILE or a folder, or zoo:NAME; averaged", **many)

@@ -93,7 +93,7 @@ class Bench:
     def judges(self, networks: str, keep: int) -> Judges:
         """Who measures; real images are only looked at for precision and recall."""
         suite, device = self.setting.suite, self.setting.device
-        names = [self.setting.spec(stamp) for stamp in networks.split(" + ")]
+        names = self.setting.spec(networks).split(" + ")
         return judges(names, suite.clips, suite.real if keep else None, keep, device)
 
     def _learn(self, cell: Learn) -> Making:
@@ -158,4 +158,5 @@ def _known(get: Callable[[Cell], Mapping[str, Any] | None], cell: Cell) -> Mappi
 
 @cache
 def _objective(name: str, through: str, device: str) -> tuple[Objective, dict[str, Any]]:
-    return named.objective(name.split(), [through], through, device, [through])
+    names = through.split(" + ")
+    return named.objective(name.split(), names, through, device, names)

@@ -19,8 +19,9 @@ from .setting import Setting
 FIXED = {"DDIM": "ddim", "DPM-Solver++": "dpmpp", "UniPC": "unipc"}
 GRIDS = ("uniform", "half_log_snr", "karras")  # uniform times are those of diffusers' trailing
 LEARNED = {"BNS-Solver": Row("bns", "sample"), "DS-Solver": Row("ds", "trajectory")}
+MIXED = ("hard-label defects=1", "hard-label soft-label")
 RATES = (0.1, 0.3, 1.0)
-BY = ("sample", "trajectory", "feature", "soft-label", "classification", "hard-label defects=1")
+BY = ("sample", "trajectory", "feature", "soft-label", "classification", *MIXED)
 FLOOR, STEPS = "DDIM, 100 steps", 100
 FAST, PAPER = "fast, 400 steps of 20", "paper, 20,000 steps of 10"
 RATIOS = {  # the paper's, of Dual-Solver to DPM-Solver++ and to the better of BNS and DS, by NFE
@@ -53,15 +54,17 @@ def merged(parts: Sequence[Mapping[str, Row]]) -> dict[str, Row]:
 CHOICES = Experiment(
     "choices",
     "Choices, by the validation network",
-    always(
-        merged(
-            [
-                *(fixed(*pair) for pair in product(FIXED, GRIDS)),
-                *(learned(*pair) for pair in product(LEARNED, RATES)),
-                *(dual(objective) for objective in BY),
-                {"Dual-Solver, consistent end": Row(options={"consistent_end": True})},
-            ]
-        )
+    lambda setting: merged(
+        [
+            *(fixed(*pair) for pair in product(FIXED, GRIDS)),
+            *(learned(*pair) for pair in product(LEARNED, RATES)),
+            *(dual(objective) for objective in BY),
+            {
+                "Dual-Solver, consistent end": Row(options={"consistent_end": True}),
+                "Dual-Solver, three classifiers": Row(through=" + ".join(setting.suite.classifiers[:3])),
+                "Dual-Solver, views": Row(through=f"views:{setting.suite.classifiers[0]}"),
+            },
+        ]
     ),
     nfes(3, 5),
     ("frechet", "accuracy", "pixel mean", "pixel deviation", "pixel clipped"),

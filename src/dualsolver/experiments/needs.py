@@ -49,7 +49,7 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
         needed["prompts"] = lambda: setting.items
     if any(isinstance(cell, Measure) for cell in cells):
         for networks in {cell.network: None for cell in cells if isinstance(cell, Measure)}:
-            names = [setting.spec(stamp) for stamp in networks.split(" + ")]
+            names = setting.spec(networks).split(" + ")
             needed[f"who measures, {networks}"] = partial(judges, names, suite.clips, None, 0, setting.device)
     if keep:
         needed["real images, as --real"] = partial(real_images, suite.real or "(none named)", 5)
@@ -64,4 +64,5 @@ def _needed(setting: Setting, cells: Sequence[Cell]) -> dict[str, Callable[[], A
 
 
 def _through(objective: str, name: str, device: str) -> None:
-    named.objective(objective.split(), [name], name, device, [name])
+    names = name.split(" + ")
+    named.objective(objective.split(), names, name, device, names)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import named
 from ..backbones import Backbone
+from ..classifiers.views import VIEWS
 from ..zoo.entries import ENTRIES
 from ..zoo.registry import recorded
 from .budget import Budget
@@ -87,6 +88,10 @@ class Setting:
 
     def spec(self, stamp: str) -> str:
         """What a stamped name was stamped from."""
+        if " + " in stamp:
+            return " + ".join(map(self.spec, stamp.split(" + ")))
+        if stamp.startswith(VIEWS):
+            return VIEWS + self.spec(stamp.removeprefix(VIEWS))
         suite = self.suite
         known = (*suite.classifiers, *suite.features.values(), suite.network, suite.chooser)
         return next(name for name in known if stamped(name) == stamp)

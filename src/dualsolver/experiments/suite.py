@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..backbones import guess
 from ..checks import check_choice
 from ..classifiers import PAPER
+from ..classifiers.views import VIEWS
 from ..judges import DATASET
 from ..zoo.entries import ENTRIES, LEARNING
 from ..zoo.references import FOLDER, NETWORKS
@@ -114,8 +115,13 @@ def stamped(name: str) -> str:
     """The name of a classifier, feature network or judge with the hash of its files, where it is known.
 
     A file, as in inception=file.npz, and a folder go by their bytes: nobody's paths get into results. What is
-    not there is refused where it is loaded, together with all else that is missing.
+    not there is refused where it is loaded, together with all else that is missing. Several may be joined by
+    " + ", and a classifier may have views: before its name.
     """
+    if " + " in name:
+        return " + ".join(map(stamped, name.split(" + ")))
+    if name.startswith(VIEWS):
+        return VIEWS + stamped(name.removeprefix(VIEWS))
     name, equals, file = name.partition("=")
     if name and Path(name).is_dir():
         return f"{Path(name).name} {_hash(sorted(Path(name).glob('*.*')))}"
