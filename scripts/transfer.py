@@ -83,7 +83,7 @@ def learned(target: Target, chosen: argparse.Namespace, seed: int = 0) -> Path:
     fresh, start = not folder.exists(), time.monotonic()
     words = ["--backbone", target.backbone, "--guidance", str(target.guidance), "--classifier", CLASSIFIER]
     words += ["--steps", chosen.steps] if chosen.steps else []
-    words += ["--nfe", *NFES, "--seed", str(seed), "--threads", chosen.threads]
+    words += ["--nfe", *NFES, "--seed", str(seed), "--threads", chosen.threads, "--dtype", chosen.dtype]
     call("learn", *words, "--out", str(folder))
     if fresh:
         write_whole(folder / "seconds", f"{time.monotonic() - start:.0f}")
@@ -94,7 +94,8 @@ def measured(target: Target, solver: str, chosen: argparse.Namespace) -> dict[st
     """NFE -> (Frechet distance, standard error) of a solver on a target, by the command."""
     out = RUNS / "measured" / f"{Path(target.backbone).name}-{target.guidance}"
     words = ["--backbone", target.backbone, "--guidance", str(target.guidance), "--network", target.network]
-    words += ["--solver", solver, "--nfe", *NFES, "--count", chosen.count, "--threads", chosen.threads]
+    words += ["--solver", solver, "--nfe", *NFES, "--count", chosen.count]
+    words += ["--threads", chosen.threads, "--dtype", chosen.dtype]
     call("evaluate", *words, "--out", str(out))
     found = {}
     for path in out.rglob("result.json"):
@@ -125,11 +126,13 @@ def experiment(chosen: argparse.Namespace) -> dict[str, Any]:
     home, *others = (learned(HOME, chosen, seed) for seed in SEEDS)
     tune(TUNED, chosen.tuning)
     look(STATISTICS)
-    runs = read(home / NAME)["provenance"]["runs"]
+    provenance = read(home / NAME)["provenance"]
+    runs = provenance["runs"]
     seconds = home / "seconds"
     return {
         "images": int(chosen.count),
         "home": [HOME.name, HOME.guidance, CLASSIFIER],
+        "objective": ", ".join(provenance["objective"]),
         "tuning": chosen.tuning,
         "evaluations": {nfe: runs[nfe]["evaluations"] for nfe in NFES},
         "seconds": int(seconds.read_text()) if seconds.exists() else None,
@@ -146,6 +149,7 @@ def main() -> None:
     parser.add_argument("--tuning", type=int, default=2000, help="steps of the fine-tune (2000)")
     parser.add_argument("--steps", help="of learning (those of the fast preset)")
     parser.add_argument("--threads", default="2", help="of torch (2)")
+    parser.add_argument("--dtype", default="bfloat16", help="of the network (bfloat16)")
     parser.add_argument("--out", type=Path, default=Path("docs/measured/transfer.json"))
     chosen = parser.parse_args()
     write_whole(chosen.out, json.dumps(experiment(chosen), indent=1) + "\n")

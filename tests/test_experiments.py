@@ -183,9 +183,12 @@ def test_an_own_error_counts_where_a_number_stays_alone():
 
 
 def test_a_page_without_results_says_how_they_are_made(tmp_path):
+    (tmp_path / "why").mkdir()
+    (tmp_path / "why" / "domain.md").write_text("Because.\n")
     text = page(tmp_path)
     assert "`dual-solver reproduce main`" in text
     assert "| here |" not in text
+    assert "`dual-solver reproduce domain`\n\n### Why\n\nBecause.\n" in text
 
 
 def test_a_page_is_made_of_what_is_stored(tmp_path):

@@ -20,6 +20,8 @@ from ..fit import PRESETS, Workers
 from . import options
 from .interrupt import interruptible
 
+USUAL = {"fast": ("soft-label", "dpmpp:40"), "paper": ("hard-label", "ddim:200")}  # objective and teacher
+
 
 def add(commands: Any) -> None:
     """Add the command to a parser."""
@@ -31,8 +33,8 @@ def add(commands: Any) -> None:
     one("--nfe", default=["4"], help="evaluations of the network, such as 3 5 or 3..9 (4)", **many)
     one(
         "--objective",
-        help="hard-label (default for classes), clip (for prompts), soft-label, sample, trajectory, feature, "
-        "cosine; several, with weights, as in: hard-label feature=0.1",
+        help="soft-label (of classes, by the preset fast), hard-label (by paper), clip (of prompts), sample, "
+        "trajectory, feature, cosine; several, with weights, as in: hard-label feature=0.1",
         **many,
     )
     one(
@@ -52,7 +54,7 @@ def add(commands: Any) -> None:
     one("--rate", type=float, help="in place of the preset's")
     one("--patience", type=int, help="stop when so many held-out losses brought nothing better")
     one("--seed", type=int, default=0)
-    one("--teacher", default="ddim:200", help="solver:NFE, for the objectives that need one (ddim:200)")
+    one("--teacher", help="solver:NFE, for the objectives that need one (fast: dpmpp:40, paper: ddim:200)")
     one("--teacher-count", type=int, default=1000, help="how many samples it gives (1000)")
     one("--cache", type=Path, default=Path("runs/teachers"), help="where they are kept (runs/teachers)")
     one("--micro-batch", type=int, help="images a call: the same gradient with less memory")
@@ -106,7 +108,9 @@ def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, An
     recipe = replace(PRESETS[chosen.preset], **changes)
     backbone, guidance = options.loaded(chosen)
     items = named.items(backbone, chosen.prompts)
-    chosen.objective = chosen.objective or ["hard-label" if backbone.classes else "clip"]
+    by_label, by_steps = USUAL[chosen.preset]
+    chosen.objective = chosen.objective or [by_label if backbone.classes else "clip"]
+    chosen.teacher = chosen.teacher or by_steps
     classifiers = chosen.classifier or default_classifier(chosen.backbone)
     clips = chosen.clip or ["zoo:emoji-vit-base"] * chosen.backbone.startswith("emoji-")
     objective, facts = named.objective(chosen.objective, classifiers, chosen.features, chosen.device, clips)

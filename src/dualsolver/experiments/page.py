@@ -17,13 +17,14 @@ from .suite import suite_of
 
 HEAD = """# The paper, re-measured
 
-Written by `dual-solver reproduce page` from the results in [`results/`](results); no number is typed.
+Written by `dual-solver reproduce page` from the results in [`results/`](results); no number is typed, and only what
+stands under *Why* is written by hand, in `results/why/`.
 Backbones are the embedded ones, trained on Fashion-MNIST: their distances are not those of ImageNet, so what
 can be compared with the paper is which method is better and by how much, not the numbers themselves.
 
 - Learned: {steps} steps of {batch} samples (rate {rate:g}, from the best of several starts).
 - Measured: {count} images, the same noise for all methods of a seed; FID in the features of the `judge`.
-- Repeated from {seeds} seeds; ± is the standard error over them.
+- Repeated from {seeds} seeds; ± is the standard error over them, or over ten parts of the images of a single one.
 - A claim is *held* at a place if its margin is above zero by Student's t at 95 %, the *opposite* if it is
   below, and *open* otherwise.
 """
@@ -65,11 +66,15 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
     numbers = {name: results(out, setting) for name, setting in settings.items()}
     yield from _summary(settings, numbers) if settings else ()
     for experiment in EXPERIMENTS.values():
-        yield from (f"## {experiment.title}", "", f"`dual-solver reproduce {experiment.name}`", "")
+        own = "".join(f", {name} {value}" for name, value in chosen.special.get(experiment.name, {}).items())
+        how = f"`dual-solver reproduce {experiment.name}`" + (f"; here{own[1:]}." if own else "")
+        yield from (f"## {experiment.title}", "", how, "")
         for name, setting in settings.items():
             found, drawn = numbers[name].get(experiment.name), figures(out, name, experiment.name)
             if found or drawn:
                 yield from markdown(experiment, setting, found or Found(), drawn)
+        if (why := out / "why" / f"{experiment.name}.md").exists():
+            yield from ("### Why", "", why.read_text())
 
 
 def _summary(settings: Mapping[str, Setting], numbers: Mapping[str, Mapping[str, Found]]) -> Iterator[str]:
