@@ -17,14 +17,14 @@ from .suite import suite_of
 
 HEAD = """# The paper, re-measured
 
-Written by `dual-solver reproduce page` from the results in [`results/`](results); no number is typed, and only what
+Written by `dual-solver reproduce page` from the results in [`results/`](results); no number is typed. Only what
 stands under *Why* is written by hand, in `results/why/`.
 Backbones are the embedded ones, trained on Fashion-MNIST: their distances are not those of ImageNet, so what
 can be compared with the paper is which method is better and by how much, not the numbers themselves.
 
 - Learned: {steps} steps of {batch} samples (rate {rate:g}, from the best of several starts).
 - Measured: {count} images, the same noise for all methods of a seed; FID in the features of the `judge`.
-- Repeated from {seeds} seeds; ± is the standard error over them, or over ten parts of the images of a single one.
+- Repeated from {seeds} seeds; ± is the standard error over them, or over parts of the images of a single one.
 - A claim is *held* at a place if its margin is above zero by Student's t at 95 %, the *opposite* if it is
   below, and *open* otherwise.
 """
