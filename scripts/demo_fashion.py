@@ -32,8 +32,7 @@ FIXED: dict[str, Callable[[int], ds.Solver]] = {
 BUDGETS = (3, 4, 5, 10, 20, 50)
 FEW = (*((name, 4) for name in FIXED), ("Dual-Solver", 4), ("DDIM", 20))  # the rows of the first picture
 OUT = Path("runs/demo")
-TAUGHT = ["--objective", "trajectory", "--teacher", "dpmpp:40", "--teacher-count", "300"]
-LEARN = ["learn", "--backbone", MODEL, "--nfe", "4", *TAUGHT, "--out", str(OUT / "learned")]
+LEARN = ["learn", "--backbone", MODEL, "--nfe", "4", "--out", str(OUT / "learned")]
 
 
 def run(backbone: Backbone, solver: ds.Solver, classes: Tensor, bar: tqdm[None]) -> Tensor:
