@@ -18,8 +18,9 @@ from .suite import suite_of
 HEAD = """# The paper, re-measured
 
 Written by `dual-solver reproduce page` from the results in [`results/`](results); no number is typed. Only
-what stands under *Why* is written by hand, in `results/why/`. Backbones are the embedded ones, trained on Fashion-MNIST: their distances are not those of ImageNet, so what
-can be compared with the paper is which method is better and by how much, not the numbers themselves.
+what stands under *Why* is written by hand, in `results/why/`. Backbones are the embedded ones, trained on
+Fashion-MNIST: their distances are not those of ImageNet, so what can be compared with the paper is which
+method is better and by how much, not the numbers themselves.
 
 - Learned: {steps} steps of {batch} samples (rate {rate:g}, from the best of several starts).
 - Measured: {count} images, the same noise for all methods of a seed; FID in the features of the `judge`.
