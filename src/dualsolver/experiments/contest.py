@@ -20,7 +20,7 @@ FIXED = {"DDIM": "ddim", "DPM-Solver++": "dpmpp", "UniPC": "unipc"}
 GRIDS = ("uniform", "half_log_snr", "karras")  # uniform times are those of diffusers' trailing
 LEARNED = {"BNS-Solver": Row("bns", "sample"), "DS-Solver": Row("ds", "trajectory")}
 MIXED = ("hard-label defects=1", "hard-label soft-label")
-RATES = (0.1, 0.3, 1.0)
+RATES = (0.1, 0.3, 1.0, 3.0)
 BY = ("sample", "trajectory", "feature", "soft-label", "classification", *MIXED)
 FLOOR, STEPS = "DDIM, 100 steps", 100
 FAST, PAPER = "fast, 400 steps of 20", "paper, 20,000 steps of 10"
