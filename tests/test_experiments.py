@@ -1,6 +1,7 @@
 """The experiments as data: the paper's claims hold in its own numbers, cells are shared and told apart."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from dualsolver.experiments import EXPERIMENTS
 from dualsolver.experiments.budget import BUDGETS, changed
 from dualsolver.experiments.cells import Learn, Measure, evaluations, key
 from dualsolver.experiments.claims import better, falls, middle, sentence
-from dualsolver.experiments.contest import FLOOR, at_most, gaps
+from dualsolver.experiments.contest import FLOOR, LEARNED, at_most, chosen, gaps
 from dualsolver.experiments.experiment import CLASSIFIER
 from dualsolver.experiments.found import Estimate, Found, estimate
 from dualsolver.experiments.page import page
@@ -22,6 +23,7 @@ from dualsolver.fit import PRESETS
 FASHION = Setting("fashion-dit", suite_of("fashion-dit"), BUDGETS["quick"])
 FLOW = Setting("fashion-gmdit", suite_of("fashion-gmdit"), BUDGETS["quick"])
 NAMES = [name for name, experiment in EXPERIMENTS.items() if "dit" in experiment.kinds]
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
 GENERALLY = "Feature regression generally outperforms sample and trajectory regression."
 
 
@@ -155,6 +157,22 @@ def test_judge_and_chooser_are_kept_apart():
     assert [name.split()[0] for name in networks] == ["validation"]
     both = {c.network for c in EXPERIMENTS["peers"].cells(FASHION) if isinstance(c, Measure)}
     assert [[name.split()[0] for name in names.split(" + ")] for names in both] == [["judge", "validation"]]
+
+
+@pytest.mark.parametrize("setting", [FASHION, FLOW], ids=lambda setting: setting.name)
+def test_what_was_chosen_is_the_best_of_what_the_validation_network_saw(setting, tmp_path):
+    stored = RESULTS / f"{setting.name}.json"
+    experiment = EXPERIMENTS["choices"]
+    found = experiment.found(setting, Store(stored, tmp_path).get)
+    if not stored.exists() or len(found.rows("frechet")) < len(experiment.rows(setting)):
+        pytest.skip("its choices are not committed yet")
+    for title, choice in chosen()[setting.kind].items():
+        rows = [row for row in found.rows("frechet") if row.startswith(title)]
+        best = min(rows, key=lambda row: sum(found.mean("frechet", row, nfe) for nfe in "35"))
+        assert best.partition(", ")[2].removeprefix("rate x ") in (
+            choice,
+            f"{choice:g}" if title in LEARNED else "",
+        )
 
 
 def test_a_gap_is_what_lies_between_the_better_grid_and_many_steps():
