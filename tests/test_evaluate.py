@@ -1,5 +1,6 @@
 """Sampling at scale on the toy backbone: nothing counted twice, the same sums in any split, honest errors."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -85,6 +86,28 @@ def test_a_run_that_was_stopped_counts_nothing_twice(stops, tmp_path):
     assert torch.allclose(whole.scatter, parts.scatter, rtol=1e-10)
 
 
+def test_a_kill_costs_a_fortieth_and_an_interrupt_leaves_nothing_half_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("dualsolver.evaluate.QUICK", 60)  # however busy this machine is
+    job = sampling(count=1600)
+    running = evaluate(job, {"pixels": look}, tmp_path, {"solver": "ddim"})
+    while next(running) < 1020:
+        pass
+    with pytest.raises(KeyboardInterrupt):  # which may come anywhere, so nothing is saved any more
+        running.throw(KeyboardInterrupt)
+    assert len(book_of(tmp_path).done) in (49, 50)
+
+
+def test_a_second_process_in_the_same_folder_is_told_so(tmp_path):
+    first = evaluate(sampling(), {"pixels": look}, tmp_path, {"solver": "ddim"})
+    next(first)
+    with pytest.raises(ValueError, match="another process is at work there"):
+        run(sampling(), tmp_path)
+    run(sampling(), tmp_path, rank=1, count=2)  # of those that share, rank 0 answers
+    first.close()
+    run(sampling(), tmp_path)
+    assert sum_of(book_of(tmp_path)).count == 600
+
+
 def test_any_number_of_processes_go_on_with_what_others_left(tmp_path):
     run(sampling(), tmp_path / "whole")
     run(sampling(), tmp_path / "parts", stop=460)  # one process saves 400 of the 600 and is killed
@@ -121,6 +144,37 @@ def test_a_damaged_file_is_named_and_its_share_made_again(tmp_path):
     path.unlink()
     run(sampling(), tmp_path)
     assert sum_of(book_of(tmp_path)).count == 600
+
+
+def edited(content, change):
+    """The bytes of a safetensors file with other notes."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header["__metadata__"])
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + content[8 + length :]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda notes: notes.pop("facts"), "it lacks facts"),
+        (lambda notes: notes.pop("hits"), "it lacks hits"),
+        (lambda notes: notes.update(done="[1.5]"), "done must be a whole number"),
+        (lambda notes: notes.update(done="7"), "not iterable"),
+        (lambda notes: notes.update(scores='{"x": {}}'), "it lacks x/pixels"),
+        (lambda notes: notes.update(hits='{"0/pixels": [0, null, null]}'), "hits of 0/pixels must be"),
+        (lambda notes: notes.update(hits='{"0/pixels": 5}'), "unpack"),
+        (lambda notes: notes.update(scores="[" * 100_000), "recursion"),
+    ],
+)
+def test_damaged_notes_are_named(change, words, tmp_path):
+    run(sampling(), tmp_path)
+    [path] = tmp_path.iterdir()
+    path.write_bytes(edited(path.read_bytes(), change))
+    with pytest.raises(ValueError, match=rf"safetensors is damaged \(.*{words}.*\): delete it") as found:
+        run(sampling(), tmp_path)
+    assert "\n" not in str(found.value)
 
 
 def test_standard_errors_are_the_spread_over_seeds_and_a_shared_noise_makes_a_difference_surer(tmp_path):

@@ -1,15 +1,18 @@
 """Learning on the toy backbone, whose classifier is exact: any solver by any objective, to the same bits."""
 
+import json
 from functools import partial
 
 import pytest
 import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
 
 import dualsolver as ds
 from dualsolver.backbones import load
 from dualsolver.draws import draw
 from dualsolver.fit import Recipe, State, Workers, cost, fit, held_out, put
-from dualsolver.learn import Plan, learn
+from dualsolver.learn import Plan, learn, read_state
 from dualsolver.objectives import (
     Defects,
     FeatureRegression,
@@ -22,7 +25,7 @@ from dualsolver.objectives import (
 )
 from dualsolver.table import Table
 from dualsolver.task import Task
-from dualsolver.teacher import Teacher
+from dualsolver.teacher import Teacher, _opened
 
 TOY = load("toy")
 LEARNED = {
@@ -180,6 +183,32 @@ def test_a_teacher_is_made_once_and_known_by_all_that_defines_it(teachers, tmp_p
     assert torch.allclose(teacher.take([63]).states[-1], ds.sample(predict, noise, teacher.table), atol=1e-6)
 
 
+def test_a_damaged_file_of_a_teacher_is_named_and_made_again(tmp_path):
+    teacher = Teacher(TOY, ds.DDIM(2)(TOY.schedule), TOY.classes, tmp_path, count=10)
+    list(teacher.make())
+    [path] = tmp_path.glob("*/*")
+    whole, wanted = path.read_bytes(), teacher.take([3]).states
+    states = load_tensors(whole)["states"]
+    damages = [
+        whole[:100],
+        whole[:-5],
+        b"",
+        save_tensors({"other": states}),
+        save_tensors({"states": states[1:]}),
+    ]
+    damages += [save_tensors({"states": states.double()}), save_tensors({"states": states * torch.nan})]
+    for damage in damages:
+        path.write_bytes(damage)
+        _opened.cache_clear()
+        with pytest.raises(ValueError, match=r"000000.safetensors is damaged \(.*\): delete it") as found:
+            teacher.take([3])
+        assert "\n" not in str(found.value)
+    path.unlink()
+    list(teacher.make())
+    _opened.cache_clear()
+    assert torch.equal(teacher.take([3]).states, wanted)
+
+
 def test_more_workers_find_the_same_to_rounding(tasks):
     """Two workers, run in turns: each adds its half to what the other found."""
     task, held = tasks(HardLabel(classifier))
@@ -232,11 +261,72 @@ def test_the_best_start_is_chosen_by_the_held_out_loss(tasks, tmp_path):
         assert chosen["held_out"] == pytest.approx(held_out(solver, held, recipe, Workers()), rel=1e-4)
 
 
+def test_a_second_process_in_the_same_folder_is_told_so(tasks, tmp_path):
+    both = tasks(HardLabel(classifier))
+    first = learn(plan(), *both, tmp_path / "run")
+    next(first)
+    with pytest.raises(ValueError, match="run: another process is at work there"):
+        next(learn(plan(), *both, tmp_path / "run"))
+    next(first)
+    first.close()
+    assert len(list(learn(plan(), *both, tmp_path / "run"))) >= 78
+
+
+def test_the_choice_of_a_start_is_not_made_twice(tasks, tmp_path):
+    """The first part of 400 steps ends after 10, but the start alone can cost more than that."""
+    recipe = Recipe(steps=400, batch=2, held_out=20, start="best", every=50)
+    run = learn(plan(nfes=(3,), recipe=recipe), *tasks(HardLabel(classifier)), tmp_path)
+    next(run)
+    run.close()
+    assert read_state(tmp_path / "nfe-3" / "state.json").step == 1
+
+
+DAMAGES = {
+    "raw": [[1, 2], "x", None, 5, {}, [None], [float("nan")]],
+    "mean": [[], [1.0], None, ["a"]],
+    "best_raw": [[1.0], "", 3, [True]],
+    "moments": [[[1.0]], None, [[], []], 7, "ab"],
+    "step": [-1, 1.5, True, None, "2", [2]],
+    "evaluations": [None, "many"],
+    "best_step": [-3, {}],
+    "best": [None, "low", [], float("nan")],
+    "start": [None, 3],
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_state_is_named_with_the_field_and_the_remedy(name, tasks, tmp_path):
+    run = learn(plan(nfes=(3,)), *tasks(HardLabel(classifier)), tmp_path)
+    next(run)
+    run.close()
+    path = tmp_path / "nfe-3" / "state.json"
+    whole = json.loads(path.read_text())
+    changed = [{**whole, name: value} for value in DAMAGES[name]]
+    missing, more = {k: v for k, v in whole.items() if k != name}, {**whole, f"{name}s": 1}
+    for content in (*changed, missing, more):
+        path.write_text(json.dumps(content))
+        with pytest.raises(
+            ValueError, match=rf"state.json is damaged \(.*{name}.*\): delete .*nfe-3"
+        ) as found:
+            read_state(path)
+        assert "\n" not in str(found.value)
+    path.write_text(json.dumps(whole)[:-9])
+    with pytest.raises(ValueError, match=r"state\.json is damaged"):
+        read_state(path)
+
+
 def test_another_plan_is_refused_in_the_same_folder(tasks, tmp_path):
     both = tasks(HardLabel(classifier))
     next(learn(plan(), *both, tmp_path))
     with pytest.raises(ValueError, match=r"holds a run with nfes = \[3, 4\], not \[3, 5\]"):
         next(learn(plan(nfes=(3, 5)), *both, tmp_path))
+    path = tmp_path / "plan.json"
+    path.write_text(path.read_text().replace('"method"', '"surprise": 1, "method"'))
+    with pytest.raises(ValueError, match="holds a run with surprise = 1, not None"):
+        next(learn(plan(), *both, tmp_path))
+    path.write_text("{")
+    with pytest.raises(ValueError, match=r"plan.json is damaged \(.*\): take another folder"):
+        next(learn(plan(), *both, tmp_path))
 
 
 def test_patience_stops_a_run_that_no_longer_gains(tasks, tmp_path):

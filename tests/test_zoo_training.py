@@ -50,6 +50,41 @@ def test_a_run_that_was_stopped_continues_to_the_same_bits(tmp_path):
         assert torch.equal(value, continued.model.state_dict()[name]), name
 
 
+def test_a_run_that_was_stopped_between_two_records_logs_the_same_losses(tmp_path):
+    whole, _ = run(tmp_path / "whole")
+    part, _ = run(tmp_path / "part", stop=7)
+    part.save()
+    continued, _ = run(tmp_path / "part")
+    assert continued.log == whole.log
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda x: x[:500], lambda x: x[:-4], lambda x: b"", lambda x: x.replace(b"average", b"averagf")],
+)
+def test_a_damaged_state_is_named(damage, tmp_path):
+    found, _ = run(tmp_path / "state", stop=4)
+    found.save()
+    (tmp_path / "state").write_bytes(damage((tmp_path / "state").read_bytes()))
+    with pytest.raises(ValueError, match=r"state is damaged \(.*\): delete it to train anew") as error:
+        run(tmp_path / "state")
+    assert "\n" not in str(error.value)
+
+
+def test_a_training_is_saved_in_parts_and_its_folder_held(tmp_path, monkeypatch):
+    task = classifiers.task(ENTRIES["mlp-16"].options, 0, images(200))
+    monkeypatch.setattr(fit, "prepare", lambda *_: (ENTRIES["mlp-16"], task))
+    saved = []
+    monkeypatch.setattr(Run, "save", lambda self: saved.append(self.step))
+    steps = fit.fit("mlp-16", tmp_path)
+    while next(steps)[0].step < 400:
+        pass
+    assert saved == [75, 150, 225, 300, 375]  # of 3000
+    with pytest.raises(ValueError, match="mlp-16: another process is at work there"):
+        next(fit.fit("mlp-16", tmp_path))
+    steps.close()
+
+
 def test_training_leaves_the_global_generator_alone(tmp_path):
     torch.manual_seed(3)
     expected = torch.rand(4)

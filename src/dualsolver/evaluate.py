@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from .clip import Score
 from .features import Extractor, Seen
+from .files import alone
 from .images import png_path
 from .metrics import frechet, precision_recall
 from .pictures import save_png
@@ -21,7 +24,9 @@ from .sampling import Batch, Sampling
 from .statistics import Statistics
 from .tally import Book, Estimate, Tally, jackknife
 
-EVERY = 20  # batches between two savings; their prompts are encoded at once
+EVERY = 20  # batches whose prompts are encoded at once
+PARTS = 40  # of a process's share, with a saving after each: a kill costs no more than that;
+QUICK, SHARE = 0.5, 30  # but one that takes more seconds waits until it is one part in so many of the time
 
 
 @dataclass(frozen=True)
@@ -76,33 +81,76 @@ def evaluate(
     images features are kept, for precision and recall. `write`: how many images become PNG files, which a
     folder that has its sums gets, too.
     """
-    settings = {"count": sampling.count, "seed": sampling.seed, "guidance": sampling.guidance, "keep": keep}
+    with alone(folder, rank):
+        looks = Looks(extractors, scores or {}, keep)
+        yield from _made(sampling, looks, folder, facts, rank, count, write)
+
+
+def _made(
+    sampling: Sampling,
+    looks: Looks,
+    folder: Path,
+    facts: Mapping[str, Any],
+    rank: int,
+    count: int,
+    write: int,
+) -> Iterator[int]:
+    """Make this process's share of what is missing, in parts with a saving after each."""
+    settings = {"count": sampling.count, "seed": sampling.seed, "guidance": sampling.guidance}
+    settings["keep"] = looks.keep
     facts, path = {**facts, **settings}, folder / f"{rank}-of-{count}.safetensors"
     books = {file: Book.load(file, facts) for file in _books(folder)}
     book, done = books.get(path, Book()), {number for found in books.values() for number in found.done}
-    share, looks = sampling.batches()[rank::count], Looks(extractors, scores or {}, keep)
+    share = sampling.batches()[rank::count]
     todo = [number for number in share if number not in done]
     made = sum(len(sampling.indices(number)) for number in share if number in done)
     yield made
-    for part in (todo[i : i + EVERY] for i in range(0, len(todo), EVERY)):
-        sampling.encode(part)
-        try:
-            for number in part:
-                batch = sampling.images(number)
-                if not bool(batch.images.isfinite().all()):
-                    raise ValueError(
-                        f"{folder}: images of batch {number} are not finite: the solver diverges"
-                    )
-                _draw(sampling, number, batch.images, folder, write)
-                looks.add(book, sampling, number, batch)
-                made += len(batch.images)
-                yield made
-        finally:  # whatever stops it, what was counted is kept
-            book.save(path, facts)
+    often = max(1, len(share) // PARTS)
+    with _kept(book, path, facts) as keep:
+        for i, number in enumerate(todo):
+            if i % EVERY == 0:
+                sampling.encode(todo[i : i + EVERY])
+            batch = sampling.images(number)
+            if not bool(batch.images.isfinite().all()):
+                raise ValueError(f"{folder}: images of batch {number} are not finite: the solver diverges")
+            _draw(sampling, number, batch.images, folder, write)
+            looks.add(book, sampling, number, batch)
+            made += len(batch.images)
+            yield made
+            if (i + 1) % often == 0:
+                keep()
     for number in share[: -(-write // sampling.batch)]:
         if _missing(sampling, number, folder, write):
             _draw(sampling, number, sampling.images(number).images, folder, write)
             yield made
+
+
+@contextmanager
+def _kept(book: Book, path: Path, facts: dict[str, Any]) -> Iterator[Callable[[], None]]:
+    """Save a book whenever that is asked for and takes little of the time, and at the end of the block.
+
+    Whatever ends it, what was counted is kept; but an interrupt can leave a batch half counted.
+    """
+    before, last, took = len(book.done), time.monotonic(), 0.0
+
+    def keep() -> None:
+        nonlocal last, took
+        start = time.monotonic()
+        if took < QUICK or start - last >= SHARE * took:
+            book.save(path, facts)
+            last = time.monotonic()
+            took = last - start
+
+    try:
+        yield keep
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if len(book.done) > before:
+            book.save(path, facts)
+        raise
+    if len(book.done) > before:
+        book.save(path, facts)
 
 
 def _missing(sampling: Sampling, number: int, folder: Path, write: int) -> list[int]:

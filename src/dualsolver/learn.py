@@ -11,13 +11,14 @@ A folder last/ holds an artifact with the solvers of the last step.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .checks import check_choice
-from .files import write_whole
+from .checks import check_choice, number, numbers, whole
+from .files import alone, read_object, write_whole
 from .fit import Recipe, Record, State, Workers, fit, put
 from .parameters import save
 from .solvers import SOLVERS
@@ -60,20 +61,20 @@ def learn(
 ) -> Iterator[tuple[int, Record]]:
     """Learn every NFE of the plan into the folder `out`, from where it stands; yield (NFE, record)."""
     workers = workers or Workers()
-    agree(plan, out)
-    states: dict[int, State] = {}
-    for nfe in sorted(plan.nfes):
-        folder, solver = out / f"nfe-{nfe}", plan.solver(nfe)
-        state = states[nfe] = read_state(folder / "state.json")
-        if not state.raw:
-            known = [plan.solver(n, states[n].best_raw) for n in states if n != nfe]
-            state.start = start(solver, held, plan.recipe, known, workers)
-        for record in _saved(
-            fit(solver, task, held, plan.recipe, state, workers), state, folder, plan, workers
-        ):
-            yield nfe, record
-        if workers.rank == 0:
-            write(plan, task, states, out)
+    with alone(out, workers.rank):
+        agree(plan, out)
+        states: dict[int, State] = {}
+        for nfe in sorted(plan.nfes):
+            folder, solver = out / f"nfe-{nfe}", plan.solver(nfe)
+            state = states[nfe] = read_state(folder / "state.json")
+            if not state.raw:
+                known = [plan.solver(n, states[n].best_raw) for n in states if n != nfe]
+                state.start = start(solver, held, plan.recipe, known, workers)
+            records = fit(solver, task, held, plan.recipe, state, workers)
+            for record in _saved(records, state, folder, plan, workers):
+                yield nfe, record
+            if workers.rank == 0:
+                write(plan, task, states, out)
 
 
 def agree(plan: Plan, out: Path) -> None:
@@ -81,11 +82,11 @@ def agree(plan: Plan, out: Path) -> None:
     path, text = out / "plan.json", json.dumps(asdict(plan), indent=2, default=str) + "\n"
     if not path.exists():
         return write_whole(path, text)
-    before, now = json.loads(path.read_text()), json.loads(text)
-    for name in now:
-        if before.get(name) != now[name]:
+    before, now = read_object(path, "take another folder"), json.loads(text)
+    for name in {**now, **before}:
+        if before.get(name) != now.get(name):
             raise ValueError(
-                f"{out} holds a run with {name} = {before.get(name)}, not {now[name]}: "
+                f"{out} holds a run with {name} = {before.get(name)!r}, not {now.get(name)!r}: "
                 "repeat its command to continue it, or take another folder"
             )
     return None
@@ -93,19 +94,49 @@ def agree(plan: Plan, out: Path) -> None:
 
 def read_state(path: Path) -> State:
     """Read where a run stands; nothing there is its beginning."""
-    return State(**json.loads(path.read_text())) if path.exists() else State()
+    if not path.exists():
+        return State()
+    remedy = f"delete {path.parent} to learn this NFE again"
+    found = read_object(path, remedy)
+    try:
+        return _checked(found)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): {remedy}") from None
+
+
+def _checked(found: dict[str, Any]) -> State:
+    """A state of what a file holds."""
+    wanted = [field.name for field in fields(State)]
+    if wrong := [name for name in (*wanted, *found) if (name in found) != (name in wanted)]:
+        raise ValueError(f"{wrong[0]} is {'unknown' if wrong[0] in found else 'missing'}")
+    for name in ("step", "evaluations", "best_step"):
+        whole(name, found[name], 0)
+    moments = found["moments"]
+    if not isinstance(moments, list) or len(moments) not in (0, 2):
+        raise ValueError(f"moments must be two lists, not {moments!r:.80}")
+    lists = {name: found[name] for name in ("raw", "mean", "best_raw")}
+    lists |= {f"moments[{i}]": moment for i, moment in enumerate(moments)}
+    lengths = {name: len(numbers(name, values)) for name, values in lists.items()}
+    if {n for name, n in lengths.items() if n or name != "best_raw"} != {lengths["raw"]}:
+        raise ValueError(f"the lengths of {', '.join(f'{k} ({n})' for k, n in lengths.items())} do not agree")
+    if found["best"] != math.inf:  # as long as no held-out loss was finite
+        number("best", found["best"])
+    if not isinstance(found["start"], str):
+        raise ValueError(f"start must be a name, not {found['start']!r:.80}")
+    return State(**found)
 
 
 def _saved(
     records: Iterator[Record], state: State, folder: Path, plan: Plan, workers: Workers
 ) -> Iterator[Record]:
-    """Pass records on, and save the state and the log in parts, and at the end."""
+    """Pass records on, and save the state and the log in parts, at the end, and once the start is chosen."""
     part, log = max(1, plan.recipe.steps // PARTS), folder / "log.jsonl"
     lines = log.read_text().splitlines(keepends=True)[: state.step] if log.exists() else []
     while not _finished(state, plan):
         record = next(records)
         lines.append(json.dumps(asdict(record)) + "\n")
-        if workers.rank == 0 and (state.step % part == 0 or _finished(state, plan)):
+        due = state.step == 1 or state.step % part == 0 or _finished(state, plan)
+        if workers.rank == 0 and due:
             write_whole(log, "".join(lines))
             write_whole(folder / "state.json", json.dumps(asdict(state)) + "\n")
         yield record

@@ -1,11 +1,25 @@
-"""Ctrl-C that waits for the end of a step; a second one does not wait."""
+"""Ctrl-C and terminations stop a command: in its loop at the end of a step, the second one at once."""
 
 from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let a termination end the block as Ctrl-C does; only a process's main thread hears of one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

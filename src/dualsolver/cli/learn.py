@@ -100,6 +100,7 @@ def shared(device: str) -> Workers:
 def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, Any]:
     """Build the plan, the task and the held-out task from what was asked for."""
     from .. import named
+    from ..files import alone
     from ..learn import HELD_OUT, Plan, agree
     from ..task import Task
 
@@ -125,25 +126,16 @@ def prepared(chosen: argparse.Namespace, workers: Workers) -> tuple[Any, Any, An
         named.nfes(chosen.nfe), chosen.method, named.options(chosen.option), recipe, chosen.patience, facts
     )
     plan.solver(plan.nfes[0])  # a wrong method or option is known before any work
-    agree(plan, chosen.out)
-    tasks = []
-    for seed, count in ((chosen.seed, chosen.teacher_count), (HELD_OUT, recipe.held_out)):
-        teacher = None
-        if objective.teacher:
-            drawn = 1 if seed == chosen.seed else seed
-            teacher = taught(chosen, backbone, items, guidance, drawn, count, workers)
-        tasks.append(
-            Task(
-                backbone,
-                objective,
-                items,
-                guidance,
-                seed,
-                teacher,
-                chosen.recompute,
-                chosen.micro_batch,
-            )
-        )
+    with alone(chosen.out, workers.rank):  # before the teacher's work, which takes a while
+        agree(plan, chosen.out)
+        tasks = []
+        for seed, count in ((chosen.seed, chosen.teacher_count), (HELD_OUT, recipe.held_out)):
+            teacher = None
+            if objective.teacher:
+                drawn = 1 if seed == chosen.seed else seed
+                teacher = taught(chosen, backbone, items, guidance, drawn, count, workers)
+            memory = (chosen.recompute, chosen.micro_batch)
+            tasks.append(Task(backbone, objective, items, guidance, seed, teacher, *memory))
     return plan, tasks[0], tasks[1]
 
 

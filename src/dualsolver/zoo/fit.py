@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..files import write_whole
+from ..files import alone, write_whole
 from .data import read
 from .emoji import data as emoji
 from .entries import Entry, entry
@@ -21,6 +21,7 @@ from .registry import home, path, remember
 from .task import Task
 from .training import Record, Run, seed_of, train
 
+SAVINGS = 40  # at least, in a run
 TASKS = {  # kind -> module and name of the function that makes its task
     "classifier": ("classifiers", "task"),
     "features": ("classifiers", "task"),
@@ -63,28 +64,38 @@ def fit(
 ) -> Iterator[tuple[Record, int]]:
     """Train or continue an entry; yield each record with the number of steps in all.
 
-    The state is written every `often` seconds and when `stop` says so; after the last step the averaged
-    model is written to the zoo. A new run starts `further` along, from the shipped weights, if it is told to.
-    `watch`: after so many steps, again and again, the distance of a generator goes to distances.csv.
-    `changes`: of the recipe.
+    The state is written every `often` seconds and at least `SAVINGS` times a run, so that a kill costs no
+    more than that, and when `stop` says so; after the last step the averaged model is written to the zoo. A
+    new run starts `further` along, from the shipped weights, if it is told to. `watch`: after so many steps,
+    again and again, the distance of a generator goes to distances.csv. `changes`: of the recipe.
     """
-    found, task = prepare(name, runs, data)
-    recipe = replace(found.recipe, **(changes or {}))
-    state = runs / name / "state.safetensors"
-    earlier = _shipped(name, task) if further and not state.exists() else []
-    run = Run(task.model, recipe, state, earlier)
-    saved = time.monotonic()
-    for record in train(run, task.loss, task.count, stop=stop):
-        if watch and record.step % watch == 0:
-            _watch(name, run, runs / name / "distances.csv")
-        if time.monotonic() - saved > often:
+    with alone(runs / name):
+        found, task = prepare(name, runs, data)
+        recipe = replace(found.recipe, **(changes or {}))
+        state = runs / name / "state.safetensors"
+        earlier = _shipped(name, task) if further and not state.exists() else []
+        run = Run(task.model, recipe, state, earlier)
+        for record in train(run, task.loss, task.count, stop=stop, stepped=_saving(run, often)):
+            if watch and record.step % watch == 0:
+                _watch(name, run, runs / name / "distances.csv")
+            yield record, recipe.steps
+        run.save()
+        if run.step == recipe.steps:
+            finish(run, task, home(name))
+            remember(name)
+
+
+def _saving(run: Run, often: float) -> Callable[[], None]:
+    """What saves a run that is called after each step, when it is time again."""
+    saved, step = time.monotonic(), run.step
+
+    def stepped() -> None:
+        nonlocal saved, step
+        if time.monotonic() - saved > often or run.step - step >= max(1, run.recipe.steps // SAVINGS):
             run.save()
-            saved = time.monotonic()
-        yield record, recipe.steps
-    run.save()
-    if run.step == recipe.steps:
-        finish(run, task, home(name))
-        remember(name)
+            saved, step = time.monotonic(), run.step
+
+    return stepped
 
 
 def _watch(name: str, run: Run, path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -91,6 +91,7 @@ class Run:
             model.parameters(), recipe.rate, betas=(0.9, 0.99), weight_decay=recipe.decay, fused=True
         )
         self.step, self.log = 0, list[list[float]]()
+        self.losses = list[float]()  # since the last record
         self.plans = [*earlier, [0, recipe.steps]]  # from which step on the recipe ended at which one
         if path is not None and path.exists():
             self.load()
@@ -106,6 +107,7 @@ class Run:
         for i, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"moments.{i}.{k}": v for k, v in moments.items()}
         about = {"step": self.step, "recipe": asdict(self.recipe), "log": self.log, "plans": self.plans}
+        about["losses"] = self.losses
         whole = {k: v.contiguous() for k, v in tensors.items()}
         write_whole(self.path, save(whole, {"run": json.dumps(about)}))
 
@@ -114,14 +116,22 @@ class Run:
         from safetensors import safe_open
 
         assert self.path is not None
-        with safe_open(self.path, "pt") as file:
-            about = json.loads(file.metadata()["run"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if about["recipe"] | {"steps": self.recipe.steps} != asdict(self.recipe):
+        try:
+            with safe_open(self.path, "pt") as file:
+                about = json.loads(file.metadata()["run"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            other = about["recipe"] | {"steps": self.recipe.steps} != asdict(self.recipe)
+            if not other:
+                self._take(about, _parts(tensors))
+        except Exception as error:  # a damaged file can be so in many ways
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise ValueError(f"{self.path} is damaged ({reason}): delete it to train anew") from None
+        if other:
             raise ValueError(f"{self.path} belongs to another recipe; move it away to train anew")
-        parts = _parts(tensors)
+
+    def _take(self, about: dict[str, Any], parts: dict[str, dict[str, Tensor]]) -> None:
         self.step, self.log, self.average = about["step"], about["log"], parts["average"]
-        self.plans = about["plans"]
+        self.plans, self.losses = about["plans"], about.get("losses", [])
         if self.plans[-1][1] != self.recipe.steps:
             self.plans.append([self.step, self.recipe.steps])
         self.model.load_state_dict(parts["model"])
@@ -142,13 +152,19 @@ def _parts(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
 
 
 def train(
-    run: Run, loss: Loss, count: int, every: int = 50, stop: Callable[[], bool] = lambda: False
+    run: Run,
+    loss: Loss,
+    count: int,
+    every: int = 50,
+    stop: Callable[[], bool] = lambda: False,
+    stepped: Callable[[], None] = lambda: None,
 ) -> Iterator[Record]:
     """Take steps until the recipe's last and yield a `Record` after each `every`; saving is the caller's.
 
-    `stop` is asked between steps, so that what interrupts a run never leaves half a step.
+    `stop` is asked between steps, so that what interrupts a run never leaves half a step; `stepped` is called
+    after each, when the run can be saved.
     """
-    recipe, losses = run.recipe, list[float]()
+    recipe, losses = run.recipe, run.losses
     run.model.train()
     while run.step < recipe.steps and not stop():
         losses.append(_step(run, loss, indices(count, recipe, run.step)))
@@ -158,6 +174,7 @@ def train(
             run.log.append([record.step, round(record.loss, 5)])
             losses.clear()
             yield record
+        stepped()
 
 
 def _step(run: Run, loss: Loss, chosen: Tensor) -> float:
