@@ -16,7 +16,7 @@ import tiny
 import tiny_clip
 import tiny_text
 from dualsolver.backbones import load
-from dualsolver.captions import coco
+from dualsolver.captions import coco, prompts
 from dualsolver.cli import main
 from dualsolver.clip import load as scorer
 from dualsolver.features import pixels
@@ -189,6 +189,35 @@ def test_captions_are_one_an_image_whatever_the_order_of_the_file(tmp_path, caps
     assert "has captions of 50 images, not 51" in capsys.readouterr().err
 
 
+ROW = {"image_id": 1, "id": 1, "caption": "a cat"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"annotations": [ROW, {**ROW, "caption": 5}]}, r"annotations\[1\].caption must be a text, not 5"),
+        ({"annotations": [{**ROW, "caption": "\ud800"}]}, r"annotations\[0\].caption must be a text"),
+        (
+            {"annotations": [ROW, {**ROW, "image_id": "x"}]},
+            r"annotations\[1\].image_id must be a whole number",
+        ),
+        ({"annotations": [{"image_id": 1, "caption": "a"}]}, r"annotations\[0\].id must be a whole number"),
+        ({"annotations": 7}, "annotations must be a list, not 7"),
+        ({"annotations": []}, "annotations holds no caption"),
+        ({"a": {"prompt": "x"}, "b": {"prompt": ["y"]}}, r"b.prompt must be a text, not \['y'\]"),
+        ({"a": "x"}, "a.prompt must be a text, not None"),
+        ({}, "is empty"),
+        ([], "it is a list, not an object"),
+    ],
+)
+def test_prompts_that_are_none_are_named(content, words, tmp_path):
+    path = tmp_path / "prompts.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"prompts.json.*{words}") as found:
+        prompts(path)
+    assert "\n" not in str(found.value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -234,7 +263,9 @@ def test_a_full_disk_is_one_line_and_what_was_saved_stays(statistics, whole, tmp
 
     monkeypatch.setattr(tally, "write_whole", full)
     assert main(command(statistics, tmp_path, "--batch", "20")) == 2
-    assert "No space left on device" in capsys.readouterr().err.splitlines()[-1]
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "No space left on device" in line
+    assert line.endswith("make room and repeat the command, which goes on from what is there")
     monkeypatch.undo()
     assert main(command(statistics, tmp_path, "--batch", "20")) == 0
     assert result(tmp_path)["figures"]["images"] == COUNT

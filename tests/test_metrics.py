@@ -1,5 +1,7 @@
 """Metrics against closed forms, against torch-fidelity on the same features, and under any split."""
 
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -117,6 +119,14 @@ def test_statistics_come_back_and_adms_layout_is_read(tmp_path):
     assert frechet(read, made) == pytest.approx(0, abs=1e-6)
 
 
+def bomb(path, length):
+    """An array whose header says that it is larger than it is, which NumPy makes room for before it reads."""
+    with zipfile.ZipFile(path, "w") as archive, archive.open("mu.npy", "w") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(bytes(80))
+
+
 def test_files_that_are_no_statistics_are_refused_in_one_line(tmp_path):
     np.savez(tmp_path / "half.npz", mu=np.zeros(3))
     np.savez(tmp_path / "pickled.npz", mu=np.array([{}], dtype=object), sigma=np.zeros((1, 1)))
@@ -125,7 +135,13 @@ def test_files_that_are_no_statistics_are_refused_in_one_line(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "own.npz").read_bytes()[:300])
     (tmp_path / "text.npz").write_text("nothing")
     np.save(tmp_path / "array.npz.npy", np.zeros(2))
+    np.savez(tmp_path / "none.npz", mu=np.zeros(0), sigma=np.zeros((0, 0)))
+    np.savez(tmp_path / "words.npz", mu=np.array(["a"]), sigma=np.eye(1))
+    np.savez(tmp_path / "counts.npz", mu=np.zeros(1), sigma=np.eye(1), count=np.array([1, 2]))
+    bomb(tmp_path / "bomb.npz", 10**12)
     found = {"half": "lacks sigma", "pickled": "npz", "lopsided": "symmetric", "cut": "npz", "text": "npz"}
+    found |= {"none": "shapes", "words": "mu must hold real", "counts": "count must be a single value"}
+    found |= {"bomb": r"mu: its shape \(1000000000000,\) of float64 does not fit its"}
     for name, words in {**found, "absent": "no statistics", "array.npz.npy": "npz"}.items():
         path = tmp_path / (name if "." in name else f"{name}.npz")
         with pytest.raises(ValueError, match=words) as error:

@@ -122,6 +122,10 @@ CHANGES = {
         "schedule: type must be one of 'vp-betas'",
     ),
     "schedule lacks": (lambda c: c["schedule"].pop("steps"), "schedule: .*lacks steps"),
+    "a schedule that fills the memory": (
+        lambda c: c["schedule"].update(steps=10**12),
+        "schedule: steps must be a whole number up to 1000000, not 1000000000000",
+    ),
     "no solvers": (lambda c: c.update(solvers={}), "solvers must be a non-empty dict"),
     "wrong nfe": (
         lambda c: c["solvers"].update({"4": c["solvers"].pop("3")}),
@@ -334,6 +338,7 @@ def test_fixed_solvers_are_checked_where_they_are_made(tmp_path):
     ds.save(ds.DPMpp(4), tmp_path)
     for change, words in (
         ({"nfe": "4"}, "nfe must be a whole number >= 1, not '4'"),
+        ({"nfe": 10**9}, "nfe must be a whole number up to 100000, not 1000000000"),
         ({"order": 9}, "order must be one of 1, 2, 3, not 9"),
         ({"lower_order_final": "no"}, "lower_order_final must be one of True, False"),
         ({"grid": [0.9, 0.1]}, "grid must hold 5 numbers, not 2"),

@@ -1,12 +1,15 @@
 import subprocess
 import sys
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
 
 import dualsolver as ds
 from conftest import GAUSSIAN, MIXTURE, drawn, relative
+from dualsolver.backbones import load
+from dualsolver.generate import images
 from dualsolver.solvers.dual import KINDS
 
 X = torch.linspace(-2, 2, 31, dtype=torch.float64)
@@ -156,3 +159,10 @@ def test_core_needs_torch_alone():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+def test_images_that_are_not_finite_are_refused_with_their_seeds():
+    toy = load("toy")
+    table = ds.DDIM(3)(toy.schedule)
+    with pytest.raises(ValueError, match=r"images of seeds \[5, 6\] are not finite: the solver diverges"):
+        list(images(toy, replace(table, weights=table.weights * 1e30), ["0", "1"], [5, 6], 1.0, 2))

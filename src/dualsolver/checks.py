@@ -17,14 +17,16 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """Return a whole number (NumPy's too) that is at least `least`."""
+def whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
+    """Return a whole number (NumPy's too) from `least` to `most`."""
     try:
         found = operator.index(value)
     except TypeError:
         found = least - 1
     if isinstance(value, bool) or found < least:
         raise ValueError(f"{name} must be a whole number >= {least}, not {value!r}")
+    if found > most:
+        raise ValueError(f"{name} must be a whole number up to {most}, not {value!r}")
     return found
 
 

@@ -36,4 +36,9 @@ def images(
         for step in prepared(network, table).steps(x):
             told(len(x))
             latents = step.query
+        if not bool(latents.isfinite().all()):
+            raise ValueError(
+                f"images of seeds {list(seeds[part])} are not finite: the solver diverges, or the network "
+                "overflows in its dtype"
+            )
         yield backbone.decode(latents)

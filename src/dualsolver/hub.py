@@ -25,9 +25,10 @@ def loaded(source: str, part: str, read: Callable[[], T]) -> T:
     try:
         with _told_once():
             return read()
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+    except Exception as error:  # configs and files can be wrong in every way that diffusers does not expect
         where = "" if here else f"no folder {source}, and the hub gives none (offline?): "
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        known = isinstance(error, OSError | ValueError | RuntimeError | ImportError) and str(error).strip()
+        reason = (str(error) if known else f"{type(error).__name__} {error}").strip().splitlines()[0]
         raise ValueError(f"{what}: {where}{reason}") from None
 
 

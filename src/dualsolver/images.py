@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from . import npz
 from .extras import needs
+from .files import whole_file
 
 KINDS = (".png", ".jpg", ".jpeg", ".webp")
 
@@ -39,27 +40,23 @@ def pack(folder: Path, count: int, classes: Sequence[int]) -> Path:
         import numpy as np
     first = opened(png_path(folder, 0))
     target = folder / f"samples_{'x'.join(map(str, (count, *first.shape)))}.npz"
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            with archive.open("arr_0.npy", "w", force_zip64=True) as file:
-                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *first.shape)}
-                np.lib.format.write_array_header_1_0(file, header)
-                for i in range(count):
-                    file.write(opened(png_path(folder, i)).numpy().tobytes())
-            if classes:
-                with archive.open("arr_1.npy", "w") as file:
-                    np.save(file, np.asarray(classes, dtype=np.int64))
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        whole_file(target) as whole,
+        zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
+        with archive.open("arr_0.npy", "w", force_zip64=True) as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (count, *first.shape)}
+            np.lib.format.write_array_header_1_0(file, header)
+            for i in range(count):
+                file.write(opened(png_path(folder, i)).numpy().tobytes())
+        if classes:
+            with archive.open("arr_1.npy", "w") as file:
+                np.save(file, np.asarray(classes, dtype=np.int64))
     return target
 
 
 def read(source: str, count: int) -> Tensor:
     """The first `count` images of a folder, or of an .npz with arr_0: (N, C, H, W) in [0, 1]."""
-    with needs("evaluate"):
-        import numpy as np
     path = Path(source)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in KINDS)[:count]
@@ -69,10 +66,14 @@ def read(source: str, count: int) -> Tensor:
         found = torch.stack(pictures) if pictures else torch.empty(0)
     else:
         try:
-            with np.load(path, allow_pickle=False) as file:
-                found = torch.from_numpy(file["arr_0"][:count])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            array = npz.read(path, ["arr_0"], count)["arr_0"]
+        except (ValueError, KeyError) as error:
             raise ValueError(f"{path} is no folder of images and no .npz with arr_0: {error}") from None
+        if array.dtype != "uint8" or array.ndim != 4:
+            raise ValueError(
+                f"{path}: arr_0 must hold images, uint8 (N, H, W, C), not {array.dtype} {array.shape}"
+            )
+        found = torch.from_numpy(array)
     if not len(found) or found.dtype != torch.uint8 or found.ndim != 4:
         raise ValueError(f"{path} holds no images: {found.dtype} {tuple(found.shape)}")
     return found.permute(0, 3, 1, 2).float() / 255

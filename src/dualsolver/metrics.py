@@ -78,8 +78,10 @@ def frechet(first: Statistics, second: Statistics) -> float:
     values, vectors = torch.linalg.eigh(first.sigma)
     root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
     product = root @ second.sigma @ root
-    cross = torch.linalg.eigvalsh((product + product.T) / 2).clamp(min=0).sqrt().sum()
     apart = (first.mu - second.mu).square().sum()
+    if not bool((product.sum() + apart).isfinite()):  # max(0, NaN) would be the best of all distances
+        raise ValueError("the statistics hold numbers too large to compare: they are not of images' features")
+    cross = torch.linalg.eigvalsh((product + product.T) / 2).clamp(min=0).sqrt().sum()
     total = apart + first.sigma.trace() + second.sigma.trace() - 2 * cross
     return max(0.0, float(total))
 

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from .checks import check_choice, falling, number, numbers, tensor, whole
 
+MOST = 1_000_000  # steps: a file cannot ask for a schedule that fills the memory
+
 
 class Schedule(ABC):
     """``t -> (alpha, sigma)`` with its time range, its inverse, the time its network eats, and grids.
@@ -185,20 +187,20 @@ class VP(Schedule):
     @classmethod
     def linear(cls, beta_start: float = 1e-4, beta_end: float = 0.02, steps: int = 1000) -> VP:
         """Betas linear between the two: DDPM, DiT, PixArt."""
-        betas = _linspace(whole("steps", steps) - 1, *_bounds(beta_start, beta_end))
+        betas = _linspace(whole("steps", steps, most=MOST) - 1, *_bounds(beta_start, beta_end))
         return cls._discrete(betas, _config("vp-linear", beta_start, beta_end, steps))
 
     @classmethod
     def scaled_linear(cls, beta_start: float = 0.00085, beta_end: float = 0.012, steps: int = 1000) -> VP:
         """Square roots of betas linear between those of the two: Stable Diffusion."""
         first, last = _bounds(beta_start, beta_end)
-        betas = _linspace(whole("steps", steps) - 1, first**0.5, last**0.5) ** 2
+        betas = _linspace(whole("steps", steps, most=MOST) - 1, first**0.5, last**0.5) ** 2
         return cls._discrete(betas, _config("vp-scaled-linear", beta_start, beta_end, steps))
 
     @classmethod
     def cosine(cls, steps: int = 1000, offset: float = 0.008, max_beta: float = 0.999) -> VP:
         """alpha = cos(pi/2 (t + offset) / (1 + offset)) at the nodes, betas capped: Improved DDPM."""
-        steps, offset = whole("steps", steps), number("offset", offset, above=-1e-300)
+        steps, offset = whole("steps", steps, most=MOST), number("offset", offset, above=-1e-300)
         max_beta = number("max_beta", max_beta, above=0)
         angle = (torch.arange(steps + 1, dtype=torch.float64) / steps + offset) / (1 + offset) * math.pi / 2
         alpha_bar = angle.cos() ** 2
@@ -275,7 +277,7 @@ class Flow(Schedule):
         return 1 - t, t + 0
 
     def time(self, half_log_snr: float | Tensor) -> Tensor:
-        return torch.sigmoid(-tensor("half_log_snr", half_log_snr))
+        return self._checked(torch.sigmoid(-tensor("half_log_snr", half_log_snr)))
 
     def velocity(self, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         return -torch.ones_like(alpha), torch.ones_like(sigma)

@@ -7,7 +7,6 @@ optional.
 from __future__ import annotations
 
 import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .checks import whole
 from .extras import needs
 from .files import write_whole
+from .npz import read
 
 NAMES = ("mu", "sigma", "mu_s", "sigma_s", "count", "hash")
 
@@ -37,7 +38,7 @@ class Statistics:
             object.__setattr__(self, name, value)
             if not bool(value.isfinite().all()):
                 raise ValueError(f"Statistics.{name} holds a number that is not finite")
-        if self.mu.ndim != 1 or self.sigma.shape != (*self.mu.shape, *self.mu.shape):
+        if self.mu.ndim != 1 or not len(self.mu) or self.sigma.shape != (*self.mu.shape, *self.mu.shape):
             found = f"{tuple(self.mu.shape)} and {tuple(self.sigma.shape)}"
             raise ValueError(f"mu and sigma must have shapes (D,) and (D, D), not {found}")
         if not torch.allclose(self.sigma, self.sigma.T, rtol=1e-4, atol=1e-8):
@@ -59,23 +60,40 @@ class Statistics:
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
         """Read any .npz with `mu` and `sigma`; nothing in it is ever unpickled."""
-        with needs("evaluate"):
-            import numpy as np
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                parts = {name: file[name] for name in NAMES if name in file.files}
-        except FileNotFoundError:
-            raise ValueError(f"no statistics at {path}") from None
-        except (AttributeError, EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is no readable .npz of statistics ({error}): fetch it again") from None
+        if not Path(path).exists():
+            raise ValueError(f"no statistics at {path}")
+        parts = read(path, NAMES)
         if missing := {"mu", "sigma"} - parts.keys():
             raise ValueError(f"{path} lacks {' and '.join(sorted(missing))}: it must have mu and sigma")
-        count, source = parts.get("count"), parts.get("hash")
-        known = {name: torch.from_numpy(parts[name].astype("float64")) for name in NAMES[:4] if name in parts}
-        return cls(
-            known["mu"],
-            known["sigma"],
-            None if count is None else int(count),
-            None if source is None else str(source),
-            cls(known["mu_s"], known["sigma_s"]) if {"mu_s", "sigma_s"} <= known.keys() else None,
-        )
+        try:
+            known = {name: _numbers(name, parts[name]) for name in NAMES[:4] if name in parts}
+            spatial = {"mu_s", "sigma_s"} <= known.keys()
+            return cls(
+                known["mu"],
+                known["sigma"],
+                whole("count", _single("count", parts["count"])) if "count" in parts else None,
+                str(_single("hash", parts["hash"])) if "hash" in parts else None,
+                _spatial(known["mu_s"], known["sigma_s"]) if spatial else None,
+            )
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _numbers(name: str, array: Any) -> Tensor:
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold real numbers, not {array.dtype}")
+    return torch.from_numpy(array.astype("float64"))
+
+
+def _single(name: str, array: Any) -> Any:
+    if array.size != 1:
+        raise ValueError(f"{name} must be a single value, not an array of shape {array.shape}")
+    return array.item()
+
+
+def _spatial(mu: Tensor, sigma: Tensor) -> Statistics:
+    """Those of sFID, whose complaints name the arrays as they are in the file."""
+    try:
+        return Statistics(mu, sigma)
+    except ValueError as error:
+        raise ValueError(f"mu_s and sigma_s: {error}") from None

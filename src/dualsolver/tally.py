@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from .checks import number, whole
 from .features import Seen
 from .files import write_whole
 from .metrics import Accuracy, Moments
@@ -145,30 +146,52 @@ class Book:
         """Read a book; one of another run is refused."""
         try:
             with safe_open(path, framework="pt") as file:
-                notes = {name: json.loads(text) for name, text in file.metadata().items()}
+                notes = {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, ValueError) as error:
-            raise ValueError(f"{path} is damaged ({error}): delete it, and its share is made again") from None
+            known = dict(notes["facts"])
+            book = cls._of(notes, tensors)
+        except (AttributeError, KeyError, RecursionError, SafetensorError, TypeError, ValueError) as error:
+            reason = f"it lacks {error.args[0]}" if isinstance(error, KeyError) else error
+            raise ValueError(
+                f"{path} is damaged ({reason}): delete it, and its share is made again"
+            ) from None
         for name, value in json.loads(json.dumps(facts)).items():
-            if notes["facts"].get(name) != value:
+            if known.get(name) != value:
                 raise ValueError(
-                    f"{path} counts images with {name} = {notes['facts'].get(name)}, not {value}: "
+                    f"{path} counts images with {name} = {known.get(name)}, not {value}: "
                     "repeat that command to go on, or take another folder"
                 )
-        book = cls(done=set(notes["done"]))
+        return book
+
+    @classmethod
+    def _of(cls, notes: dict[str, Any], tensors: dict[str, Tensor]) -> Book:
+        """The book that a file's notes and tensors make."""
+        book = cls(done={whole("done", batch, 0) for batch in notes["done"]})
         for group, scores in notes["scores"].items():
-            marks = {name: (count, total) for name, (count, total) in scores.items()}
-            book.groups[int(group)] = Tally(scores=marks, pixels=tensors[f"{group}/pixels"])
+            marks = {
+                name: (whole(name, count), number(name, total)) for name, (count, total) in scores.items()
+            }
+            book.groups[int(group)] = Tally(scores=marks, pixels=_sums(tensors, f"{group}/pixels", 4))
         for key, (count, right, of) in notes["hits"].items():
             group, name = key.split("/", 1)
-            tally = book.groups[int(group)]
-            tally.moments[name] = Moments(count, tensors[f"{key}/mean"], tensors[f"{key}/scatter"])
+            tally, mean = book.groups[int(group)], _sums(tensors, f"{key}/mean", -1)
+            scatter = _sums(tensors, f"{key}/scatter", len(mean), len(mean))
+            tally.moments[name] = Moments(whole(f"hits of {key}", count), mean, scatter)
             if right is not None:
-                tally.right[name] = Accuracy(right, of)
+                tally.right[name] = Accuracy(whole(f"hits of {key}", right, 0), whole(f"hits of {key}", of))
         for key in (key for key in tensors if key.startswith("kept/")):
             _, batch, name = key.split("/", 2)
-            book.kept.setdefault(name, {})[int(batch)] = tensors[key]
+            book.kept.setdefault(name, {})[int(batch)] = _sums(tensors, key, -1, -1)
         return book
+
+
+def _sums(tensors: dict[str, Tensor], name: str, *shape: int) -> Tensor:
+    """A tensor of finite numbers, of a shape where -1 is any length."""
+    found = tensors[name]
+    fits = len(shape) == found.ndim and all(n in (-1, m) for n, m in zip(shape, found.shape, strict=True))
+    if not (fits and found.is_floating_point() and bool(found.isfinite().all())):
+        raise ValueError(f"{name} must hold finite numbers of shape {shape}, not {found.dtype} {found.shape}")
+    return found
 
 
 def jackknife(parts: Sequence[Part], figures: Callable[[list[Part]], Sequence[float]]) -> list[Estimate]:

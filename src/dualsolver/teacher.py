@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -27,10 +27,22 @@ CHUNK = 50  # samples a file: what is lost when making them is interrupted
 
 
 @lru_cache(maxsize=64)
-def _opened(path: Path) -> Any:
+def _opened(path: Path, shape: tuple[int, ...]) -> Any:
     """The states in a file, read where they are looked at."""
-    file: Any = safe_open(path, framework="pt")
-    return file.get_slice("states")
+    try:
+        file: Any = safe_open(path, framework="pt")
+        states = file.get_slice("states")
+    except (SafetensorError, OSError) as error:
+        raise ValueError(_damaged(path, error)) from None
+    if tuple(states.get_shape()) != shape or states.get_dtype() != "F32":
+        raise ValueError(
+            _damaged(path, f"states of {states.get_dtype()} {states.get_shape()}, not F32 {shape}")
+        )
+    return states
+
+
+def _damaged(path: Path, reason: object) -> str:
+    return f"{path} is damaged ({reason}): delete it, and the teacher makes it again"
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,11 @@ class Teacher:
         return (states if self.path else states[-1:]).cpu().contiguous()
 
     def _read(self, index: int) -> Tensor:
-        states: Tensor = _opened(self._path(index // CHUNK * CHUNK))[:, index % CHUNK]
+        path = self._path(index // CHUNK * CHUNK)
+        length = len(self.table.t) if self.path else 1
+        states: Tensor = _opened(path, (length, CHUNK, *self.backbone.shape))[:, index % CHUNK]
+        if not bool(states.isfinite().all()):
+            raise ValueError(_damaged(path, "states that are not finite"))
         return states
 
     def _path(self, first: int) -> Path:

@@ -13,7 +13,7 @@ from diffusers import AutoencoderKL, ConfigMixin
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..checks import check_choice
+from ..checks import check_choice, number, whole
 from ..hub import loaded
 from ..schedule import VP, Flow, Schedule
 
@@ -90,6 +90,8 @@ def _ready(network: Any, device: torch.device) -> Any:
 def class_names(source: str, count: int) -> tuple[str, ...]:
     """The names of the classes, from `id2label` in model_index.json (the first of each); else numbers."""
     labels = read_config(source, "").get("id2label") or {str(i): str(i) for i in range(count)}
+    if not isinstance(labels, dict) or set(labels) != {str(i) for i in range(len(labels))}:
+        raise ValueError(f"{source}: id2label must name the classes 0, 1, 2 and so on, not {labels!r:.80}")
     return tuple(str(labels[str(i)]).split(",")[0].strip() for i in range(len(labels)))
 
 
@@ -108,7 +110,7 @@ def schedule_of(config: Mapping[str, Any]) -> tuple[Schedule, str]:
             "rescale_betas_zero_snr leaves no data at t = 1, where a noise prediction says nothing of it: "
             "give ds.wrap a schedule of your own"
         )
-    steps = int(config.get("num_train_timesteps", 1000))
+    steps = whole("num_train_timesteps", config.get("num_train_timesteps", 1000))
     if "sigma_data" in config:
         raise ValueError(
             "an EDM scheduler scales what its network sees: wrap the network with ds.wrap and ds.VE instead"
@@ -117,7 +119,8 @@ def schedule_of(config: Mapping[str, Any]) -> tuple[Schedule, str]:
     flow = "Flow" in str(config.get("_class_name", "")) or config.get("use_flow_sigmas") or shifted
     if flow or prediction == "flow_prediction":
         shift = config.get("flow_shift", config.get("shift", 1.0))
-        return Flow(shift=1.0 if shift is None else float(shift), time_scale=float(steps)), "velocity"
+        shift = 1.0 if shift is None else number("shift", shift)
+        return Flow(shift, time_scale=float(steps)), "velocity"
     if config.get("trained_betas") is not None:
         return VP.from_betas(config["trained_betas"]), KINDS[prediction]
     return _from_betas(config, steps), KINDS[prediction]
@@ -129,7 +132,7 @@ def _from_betas(config: Mapping[str, Any], steps: int) -> Schedule:
     if name == "squaredcos_cap_v2":
         return VP.cosine(steps)
     family = VP.linear if name == "linear" else VP.scaled_linear
-    return family(float(config.get("beta_start", 1e-4)), float(config.get("beta_end", 0.02)), steps)
+    return family(config.get("beta_start", 1e-4), config.get("beta_end", 0.02), steps)
 
 
 class Decoder:

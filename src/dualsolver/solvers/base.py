@@ -16,6 +16,7 @@ from ..checks import check_choice, falling, numbers, whole
 from ..schedule import GRIDS, LearnedTimes, Schedule, check_schedule
 from ..table import Table
 
+MOST = 100_000  # evaluations: a file cannot ask for a table that fills the memory
 Grid = str | Sequence[float] | Tensor | None
 Choices = dict[str, tuple[object, ...]]
 
@@ -123,7 +124,7 @@ class Fixed(ABC):
     evaluations: ClassVar[int] = 1  # a step
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nfe", whole("nfe", self.nfe))
+        object.__setattr__(self, "nfe", whole("nfe", self.nfe, most=MOST))
         for name, allowed in self.choices.items():
             check_choice(name, getattr(self, name), allowed)
         if isinstance(self.grid, str):
@@ -186,7 +187,7 @@ class Learned(nn.Module, ABC):
 
     def __init__(self, nfe: int, t: Sequence[float] | Tensor | None) -> None:
         super().__init__()
-        self.nfe = whole("nfe", nfe)
+        self.nfe = whole("nfe", nfe, most=MOST)
         default = torch.linspace(0.999, 0.001, self.nfe + 1, dtype=torch.float64)
         self.times = LearnedTimes(default if t is None else falling("t", t, self.nfe + 1))
 

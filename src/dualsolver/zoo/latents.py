@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,14 @@ def latents(images: Any, runs: Path, name: str) -> tuple[Tensor, Any]:
 
     What is kept carries the hashes of the images and of the autoencoder, and is made anew for others.
     """
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import save
 
     from .registry import load, recorded
 
     path, key = runs / f"latents-{name}.safetensors", images.hash + recorded(name)
     if path.exists():
-        with safe_open(path, "pt") as file:
+        with suppress(SafetensorError, KeyError, TypeError), safe_open(path, "pt") as file:  # damaged: anew
             if file.metadata()["key"] == key:
                 return file.get_tensor("latents").float(), images
     found = encode(load(name), images.pictures)
