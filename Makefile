@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs format bench mutants clean
+.PHONY: demo test lint docs format bench mutants torture licences clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; torch is a large download) ..."
@@ -35,6 +35,12 @@ bench: .venv/ready  ## time one solver step against diffusers and against one pa
 
 mutants: .venv/ready  ## change one symbol at a time in the solvers; the fast tests must notice
 	@$(BIN)/python scripts/mutants.py
+
+torture: .venv/ready  ## kills, faults, mutated files, determinism; the table goes to docs/measured (hours)
+	@$(BIN)/python scripts/torture
+
+licences: .venv/ready  ## what is installed and what is shipped, with licences and pins
+	@$(BIN)/python scripts/licences.py
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache
