@@ -38,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ModuleNotFoundError, FloatingPointError) as error:
         print(f"dual-solver: {error}{REMEDIES.get(getattr(error, 'errno', None), '')}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("dual-solver: stopped", file=sys.stderr)
+    except KeyboardInterrupt:  # `terminable` has said so
         return 130
     return 0
 

@@ -11,15 +11,22 @@ from contextlib import contextmanager
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let a termination end the block as Ctrl-C does; only a process's main thread hears of one."""
+    """Let a termination end the block as Ctrl-C does, and say so; only the main thread hears of either."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
+    except KeyboardInterrupt:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # nothing interrupts the end
+        print("dual-solver: stopped", file=sys.stderr)
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
