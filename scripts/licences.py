@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 
@@ -101,11 +101,12 @@ def rows() -> Iterator[Row]:
 
 def licence(found: Distribution) -> str:
     """What a package says of its licence: an expression, a classifier, a line, or a file that one knows."""
-    said = found.metadata.get("License-Expression")
-    classes = found.metadata.get_all("Classifier") or []
+    about: Any = found.metadata
+    said = about.get("License-Expression")
+    classes = about.get_all("Classifier") or []
     named = [text.rpartition(" :: ")[2] for text in classes if text.startswith("License :: ")]
     named = [name for name in named if name != "OSI Approved"]
-    first, *_ = (found.metadata.get("License") or "").replace("UNKNOWN", "").strip().splitlines() or [""]
+    first, *_ = (about.get("License") or "").replace("UNKNOWN", "").strip().splitlines() or [""]
     if said or named or 0 < len(first) < 60:
         return said or ", ".join(named) or first
     for file in found.files or ():

@@ -18,6 +18,7 @@ from dualsolver.schedule import GRIDS, from_config
 from dualsolver.solvers.base import Fixed
 from dualsolver.statistics import Statistics
 
+EXACT = [name for name, kind in ds.SOLVERS.items() if issubclass(kind, Fixed) and name != "euler"]
 few = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 DOUBLE = torch.float64
 betas = st.floats(1e-5, 0.5)
@@ -129,9 +130,9 @@ def test_a_prediction_is_what_the_network_says(schedule, share, kind):
 
 
 @few
-@given(grids(), st.sampled_from([name for name, kind in ds.SOLVERS.items() if issubclass(kind, Fixed)]))
+@given(grids(), st.sampled_from(EXACT))
 def test_fixed_methods_are_consistent_on_any_grid(drawn, name):
-    """A network that predicts the same pair everywhere is solved exactly."""
+    """A network that predicts the same pair everywhere is solved exactly, but by Euler in half-log-SNR."""
     schedule, t = drawn
     solver = ds.SOLVERS[name](1).on(t)
     table = solver(schedule)

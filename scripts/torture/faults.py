@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from jobs import Trial, contents, different, last
 from kills import whole
@@ -103,7 +104,8 @@ def no_permission(job: str, wanted: Path, shared: Path) -> Outcome:
     one = trial(job, wanted, shared, "forbidden")
     one.folder.chmod(0o555)
     one.counter.chmod(0o666)
-    process = one.start(**({"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}))
+    nobody: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
+    process = one.start(**nobody)
     _, errors = process.communicate()
     one.folder.chmod(0o755)
     left = "something is left" if contents(one.folder) else ""

@@ -49,7 +49,7 @@ def shared(folder: Path) -> None:
     from dualsolver.statistics import Statistics
 
     sys.path.insert(0, str(ROOT / "tests"))
-    import tiny_grey
+    import tiny_grey  # type: ignore[import-not-found]  # of the tests
 
     folder.mkdir(parents=True)
     Statistics(torch.full((4,), 0.6), 0.1 * torch.eye(4) + 0.05).save(folder / "toy.npz")

@@ -98,14 +98,14 @@ CHANGES = ("odd",) * 6 + ("delete", "rename", "add", "grow", "not finite", "twic
 def same_json(document: Any, chance: random.Random) -> Mutation:
     """The same document in another form: indented, packed, its keys in another order, with white space."""
     form = chance.choice(("indent", "packed", "order", "space", "ascii"))
-    options: dict[str, Any] = {
+    forms: dict[str, dict[str, Any]] = {
         "indent": {"indent": chance.randrange(9)},
         "packed": {"separators": (",", ":")},
         "ascii": {"ensure_ascii": chance.random() < 0.5},
-    }.get(form, {})
+    }
     if form == "order":
         document = shuffled(document, chance)
-    text = json.dumps(document, **options)
+    text = json.dumps(document, **forms.get(form, {}))
     return Mutation((f" \n{text}\r\n\t" if form == "space" else text).encode(), same=True, said=form)
 
 

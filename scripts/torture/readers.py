@@ -201,7 +201,8 @@ def bomb(array: Any, shape: tuple[int, ...]) -> bytes:
     buffer = io.BytesIO()
     header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, header)
-    return buffer.getvalue() + array.tobytes()
+    body: bytes = array.tobytes()
+    return buffer.getvalue() + body
 
 
 def tensors(folder: Path) -> dict[str, Reader]:

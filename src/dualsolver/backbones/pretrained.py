@@ -51,9 +51,9 @@ def component(
         options["revision"] = REVISIONS.get(source)
     for choice in others:
         with suppress(OSError):
-            return _ready(cls.from_pretrained(source, **choice, **options), device)
+            return _ready(cls.from_pretrained(source, **choice, **options), source, part, device)
     network = loaded(source, part, lambda: cls.from_pretrained(source, **last, **options))
-    return _ready(network, device)
+    return _ready(network, source, part, device)
 
 
 def around(cls: Any, source: str, variant: str | None, **parts: Any) -> Any:
@@ -83,7 +83,12 @@ def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]
     raise ValueError(f"no weights in {folder}: it holds {', '.join(sorted(files)) or 'nothing'}{pickled}")
 
 
-def _ready(network: Any, device: torch.device) -> Any:
+def _ready(network: Any, source: str, part: str, device: torch.device) -> Any:
+    lacking = [name for name, value in network.named_parameters() if value.is_meta]
+    if lacking:
+        raise ValueError(
+            f"cannot load {part} of {source}: the file lacks {lacking[0]}, of the config"
+        )
     return network.to(device).eval().requires_grad_(False)
 
 
