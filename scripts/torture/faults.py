@@ -105,7 +105,11 @@ def no_permission(job: str, wanted: Path, shared: Path) -> Outcome:
     one.folder.chmod(0o555)
     one.counter.chmod(0o666)
     nobody: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
-    process = one.start(**nobody)
+    try:
+        process = one.start(**nobody)
+    except PermissionError:
+        skipped = "nobody else may run this Python"
+        return Outcome(f"no permission in the folder of {job}", skipped=skipped)
     _, errors = process.communicate()
     one.folder.chmod(0o755)
     left = "something is left" if contents(one.folder) else ""

@@ -138,7 +138,7 @@ class Book:
         for name, batches in self.kept.items():
             tensors |= {f"kept/{batch}/{name}": rows for batch, rows in batches.items()}
         known = {"facts": facts, "done": sorted(self.done), "hits": hits, "scores": scores}
-        notes = {name: json.dumps(value) for name, value in known.items()}
+        notes = {"notes": json.dumps(known)}  # one alone: safetensors puts several in any order
         write_whole(path, save({k: v.contiguous() for k, v in tensors.items()}, notes))
 
     @classmethod
@@ -146,7 +146,7 @@ class Book:
         """Read a book; one of another run is refused."""
         try:
             with safe_open(path, framework="pt") as file:
-                notes = {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
+                notes = json.loads((file.metadata() or {})["notes"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             known = dict(notes["facts"])
             book = cls._of(notes, tensors)

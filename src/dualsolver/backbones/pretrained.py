@@ -86,9 +86,7 @@ def _choices(source: str, part: str, variant: str | None) -> list[dict[str, Any]
 def _ready(network: Any, source: str, part: str, device: torch.device) -> Any:
     lacking = [name for name, value in network.named_parameters() if value.is_meta]
     if lacking:
-        raise ValueError(
-            f"cannot load {part} of {source}: the file lacks {lacking[0]}, of the config"
-        )
+        raise ValueError(f"cannot load {part} of {source}: the file lacks {lacking[0]}, of the config")
     return network.to(device).eval().requires_grad_(False)
 
 
