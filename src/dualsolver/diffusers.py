@@ -232,7 +232,7 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
 
     def _plan(self, table: Table, device: Any, solver: Solver) -> None:
         """Forget the last run and show the nodes of the next."""
-        self._run, self._now = solver, table
+        self._run, self._from_start = solver, Stepper(table, self._schedule, self._kind)
         self._stepper = self._step_index = self._begin_index = None
         self.num_inference_steps = table.nfe
         times = self._schedule.model_time(table.t[:-1])
@@ -257,8 +257,12 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
 
     def step(
         self, model_output: Tensor, timestep: Any, sample: Tensor, return_dict: bool = True
-    ) -> DualSolverSchedulerOutput | tuple[Tensor, Tensor]:
-        """Move from `timestep`, where the network saw `sample`, to the next; differentiable."""
+    ) -> DualSolverSchedulerOutput | tuple[Tensor, ...]:
+        """Move from `timestep`, where the network saw `sample`, to the next; differentiable.
+
+        Without `return_dict`, as pipelines call it, there is no preview to pay for: a tuple of the sample
+        alone, like that of diffusers' multistep schedulers. The last one holds it twice, see the output's.
+        """
         if model_output.shape != sample.shape:
             raise ValueError(
                 f"the output has shape {tuple(model_output.shape)}, the sample {tuple(sample.shape)}: "
@@ -267,11 +271,13 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         stepper = self._stepper or self._started(timestep)
         if not stepper.left:
             raise ValueError(f"all {self.num_inference_steps} steps are done: call set_timesteps again")
-        query, data = stepper.step(model_output, sample)
+        data = stepper.preview(model_output, sample) if return_dict and stepper.left > 1 else None
+        query = stepper.step(model_output, sample)
         assert self._step_index is not None
         self._step_index += 1
-        data = data.to(sample.dtype) if stepper.left else query
-        return DualSolverSchedulerOutput(query, data) if return_dict else (query, data)
+        if return_dict:
+            return DualSolverSchedulerOutput(query, query if data is None else data)
+        return (query,) if stepper.left else (query, query)
 
     @torch.no_grad()
     def _started(self, timestep: Any) -> Stepper:
@@ -279,12 +285,11 @@ class DualSolverScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
         if self._run is None:
             raise ValueError("call set_timesteps before step")
         start = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
-        if start >= self._now.nfe:
-            raise ValueError(f"a start at step {start} leaves none of {self._now.nfe} steps")
-        table = self._now
+        if start >= self._from_start.left:
+            raise ValueError(f"a start at step {start} leaves none of {self._from_start.left} steps")
+        self._stepper, self._step_index = self._from_start, start
         if start:
-            table = self._run.rest(self._schedule, start)
-        self._stepper, self._step_index = Stepper(table, self._schedule, self._kind), start
+            self._stepper = Stepper(self._run.rest(self._schedule, start), self._schedule, self._kind)
         return self._stepper
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:

@@ -58,18 +58,18 @@ class Sides(NamedTuple):
     noise: bool
 
 
-def cheapest(table: Table, bases: Tensor, preview: bool = False) -> tuple[Table, Sides]:
+def cheapest(table: Table, bases: Tensor) -> tuple[Table, Sides]:
     """Decide what a run on a network's native output takes least terms for: to convert it, or to fold it in.
 
-    bases: (M, 2, 2), the matrices that take (x, output) to (data, noise); preview: the data is wanted anyway.
+    bases: (M, 2, 2), the matrices that take (x, output) to (data, noise).
     """
     folded = fold(table, bases)
     if folded.weights.requires_grad and torch.is_grad_enabled():
         return folded, Sides(False, False)  # where every weight is a term, zeros too
     of_data, of_noise = (bases != 0).sum((0, 2)).tolist()
     used = Sides(*(bool((table.weights[:, :, k::2] != 0).any()) for k in (1, 2)))
-    converting = terms(table) + of_data * (used.data or preview) + of_noise * used.noise
-    if terms(folded) + of_data * preview <= converting:
+    converting = terms(table) + of_data * used.data + of_noise * used.noise
+    if terms(folded) <= converting:
         return folded, Sides(False, False)
     return table, used
 
