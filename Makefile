@@ -30,8 +30,8 @@ format: .venv/ready
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-bench: .venv/ready  ## time one solver step against diffusers and against one pass over memory
-	@$(BIN)/python scripts/bench.py
+bench: .venv/ready  ## what all of it costs, into docs/measured/bench.md; PARTS="steps startup" does some of it
+	@$(BIN)/python scripts/bench $(PARTS)
 
 mutants: .venv/ready  ## change one symbol at a time in the solvers; the fast tests must notice
 	@$(BIN)/python scripts/mutants.py

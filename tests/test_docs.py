@@ -1,5 +1,6 @@
 """What the README and the documentation show runs as it stands, examples and commands, page by page."""
 
+import json
 import re
 import runpy
 import shlex
@@ -85,3 +86,10 @@ def test_the_table_of_backbones_is_the_registry():
 def test_measured_tables_are_those_of_the_measurements():
     written = (ROOT / "docs/measured/transfer.md").read_text()
     assert written == runpy.run_path(str(ROOT / "scripts/transfer_tables.py"))["page"]()
+
+
+def test_the_tables_of_speed_are_those_of_the_bench():
+    if not (measured := ROOT / "docs/measured/bench.json").exists():
+        pytest.skip("make bench has not run yet")
+    page = runpy.run_path(str(ROOT / "scripts/bench/common.py"))["page"]
+    assert measured.with_suffix(".md").read_text() == page(json.loads(measured.read_text()))
