@@ -37,7 +37,7 @@ mutants: .venv/ready  ## change one symbol at a time in the solvers; the fast te
 	@$(BIN)/python scripts/mutants.py
 
 torture: .venv/ready  ## kills, faults, mutated files, determinism; the table goes to docs/measured (hours)
-	@$(BIN)/python scripts/torture
+	@$(BIN)/python scripts/torture/torture.py
 
 licences: .venv/ready  ## what is installed and what is shipped, with licences and pins
 	@$(BIN)/python scripts/licences.py
