@@ -79,12 +79,7 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
 
 def _summary(settings: Mapping[str, Setting], numbers: Mapping[str, Mapping[str, Found]]) -> Iterator[str]:
     """A line a claim of the paper: at how many places it held."""
-    yield from (
-        "## What held",
-        "",
-        f"| the paper says | {' | '.join(settings)} |",
-        "|---|" + "---|" * len(settings),
-    )
+    rows = []
     for experiment in EXPERIMENTS.values():
         for claim in (claim for claim in experiment.claims if not claim.ours):
             cells = [
@@ -94,8 +89,10 @@ def _summary(settings: Mapping[str, Setting], numbers: Mapping[str, Mapping[str,
                 for name, setting in settings.items()
             ]
             if any(cells):
-                yield f"| {claim.says} | {' | '.join(cells)} |"
-    yield ""
+                rows.append(f"| {claim.says} | {' | '.join(cells)} |")
+    if rows:
+        yield from ("## What held", "", f"| the paper says | {' | '.join(settings)} |")
+        yield from ("|---|" + "---|" * len(settings), *rows, "")
 
 
 def _count(claim: Claim, found: Found) -> str:

@@ -18,7 +18,8 @@ NAMES = {
     "top-5": "top-5 (%)",
     "gflops": "GFLOPs",
 }
-DIGITS = {"clip score": 4, "cross-entropy": 3, "precision": 4, "recall": 4}  # else 2
+DIGITS = {"clip score": 4, "cross-entropy": 3, "precision": 4, "recall": 4, "accuracy": 3, "class loss": 3}
+DIGITS |= {"pixel mean": 3, "pixel deviation": 3, "pixel clipped": 3}  # else 2
 
 
 def markdown(
