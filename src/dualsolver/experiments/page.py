@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..zoo.entries import ENTRIES
-from . import EXPERIMENTS
+from . import EXPERIMENTS, Experiment
 from .budget import BUDGETS
+from .cells import key
 from .claims import Claim
 from .found import Found
 from .render import markdown
@@ -65,16 +66,37 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
     settings = {name: Setting(name, suite_of(name), chosen) for name in names}
     numbers = {name: results(out, setting) for name, setting in settings.items()}
     yield from _summary(settings, numbers) if settings else ()
-    for experiment in EXPERIMENTS.values():
-        own = "".join(f", {name} {value}" for name, value in chosen.special.get(experiment.name, {}).items())
-        how = f"`dual-solver reproduce {experiment.name}`" + (f"; here{own[1:]}." if own else "")
-        yield from (f"## {experiment.title}", "", how, "")
-        for name, setting in settings.items():
-            found, drawn = numbers[name].get(experiment.name), figures(out, name, experiment.name)
-            if found or drawn:
-                yield from markdown(experiment, setting, found or Found(), drawn)
-        if (why := out / "why" / f"{experiment.name}.md").exists():
+    left = []
+    for name, experiment in EXPERIMENTS.items():
+        body = [
+            line
+            for who, setting in settings.items()
+            for line in _found(out, experiment, setting, numbers[who])
+        ]
+        if not body:
+            left.append(f"`{name}`")
+            continue
+        own = "".join(f", {what} {value}" for what, value in chosen.special.get(name, {}).items())
+        how = f"`dual-solver reproduce {name}`" + (f"; here{own[1:]}." if own else "")
+        yield from (f"## {experiment.title}", "", how, "", *body)
+        if (why := out / "why" / f"{name}.md").exists():
             yield from ("### Why", "", why.read_text())
+    if left:
+        yield from ("## Not measured yet", "", f"{', '.join(left)}: each by `dual-solver reproduce NAME`.")
+
+
+def _found(
+    out: Path, experiment: Experiment, setting: Setting, numbers: Mapping[str, Found]
+) -> Iterator[str]:
+    """What an experiment came to on a backbone, if half of it or more is made, or a figure drawn."""
+    if experiment.name not in numbers:
+        return
+    drawn, cells = figures(out, setting.name, experiment.name), [*experiment.cells(setting)]
+    left = len(Store(out / f"{setting.name}.json", Path()).missing(cells))
+    if drawn or 2 * left <= len({key(cell) for cell in cells}):
+        yield from markdown(experiment, setting, numbers[experiment.name], drawn)
+        if left:
+            yield from (f"*Not complete: {left} of its cells are still to be made.*", "")
 
 
 def _summary(settings: Mapping[str, Setting], numbers: Mapping[str, Mapping[str, Found]]) -> Iterator[str]:
