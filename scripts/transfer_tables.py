@@ -11,7 +11,8 @@ MEASURED = Path(__file__).parent.parent / "docs" / "measured" / "transfer.json"
 
 TEXT = """Frechet distances to real test images in the features of the zoo's judge, {images:,} images each,
 standard errors in brackets; smaller is better. Learned at home, which is `{home[0]}` at guidance {home[1]},
-by `{objective}` through the classifier `{home[2]}`. By `python scripts/transfer.py`.
+by `{objective}` through the classifier `{home[2]}`. By
+`python scripts/transfer.py --count {images}`.
 
 **Cost.** Learning at home took {spent}{time}.
 

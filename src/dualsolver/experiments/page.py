@@ -43,9 +43,9 @@ def figures(out: Path, backbone: str, experiment: str) -> list[str]:
     ]
 
 
-def results(out: Path, setting: Setting) -> dict[str, Found]:
+def results(store: Store, setting: Setting) -> dict[str, Found]:
     """The numbers of every experiment that has any."""
-    store, numbers = Store(out / f"{setting.name}.json", Path()), {}
+    numbers = {}
     for name, experiment in EXPERIMENTS.items():
         if setting.kind in experiment.kinds:
             numbers[name] = experiment.found(setting, store.get)
@@ -64,14 +64,15 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
         if entry.kind in ("dit", "gmdit") and (out / f"{name}.json").exists()
     ]
     settings = {name: Setting(name, suite_of(name), chosen) for name in names}
-    numbers = {name: results(out, setting) for name, setting in settings.items()}
+    stores = {name: Store(out / f"{name}.json", Path()) for name in names}
+    numbers = {name: results(stores[name], setting) for name, setting in settings.items()}
     yield from _summary(settings, numbers) if settings else ()
     left = []
     for name, experiment in EXPERIMENTS.items():
         body = [
             line
             for who, setting in settings.items()
-            for line in _found(out, experiment, setting, numbers[who])
+            for line in _found(out, experiment, setting, stores[who], numbers[who])
         ]
         if not body:
             left.append(f"`{name}`")
@@ -86,13 +87,13 @@ def _lines(out: Path, budget: str) -> Iterator[str]:
 
 
 def _found(
-    out: Path, experiment: Experiment, setting: Setting, numbers: Mapping[str, Found]
+    out: Path, experiment: Experiment, setting: Setting, store: Store, numbers: Mapping[str, Found]
 ) -> Iterator[str]:
     """What an experiment came to on a backbone, if half of it or more is made, or a figure drawn."""
     if experiment.name not in numbers:
         return
     drawn, cells = figures(out, setting.name, experiment.name), [*experiment.cells(setting)]
-    left = len(Store(out / f"{setting.name}.json", Path()).missing(cells))
+    left = len(store.missing(cells))
     if drawn or 2 * left <= len({key(cell) for cell in cells}):
         yield from markdown(experiment, setting, numbers[experiment.name], drawn)
         if left:
