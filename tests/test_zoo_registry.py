@@ -72,6 +72,9 @@ def test_commands_turn_mistakes_into_a_line_and_exit_code_2(capsys, tmp_path):
         (["zoo", "show", "judgee"], "must be one of 'judge'"),
         (["zoo", "sample", "judge"], "no folder judge and no hub id (OWNER/NAME); built in: fashion-dit"),
         (["zoo", "train", "linear-4x4", "--data", str(tmp_path)], "no Fashion-MNIST in"),
+        (["zoo", "train", "linear-4x4", "--steps", "0"], "--steps must be a whole number >= 1, not 0"),
+        (["zoo", "train", "linear-4x4", "--rate", "-1"], "--rate must be a finite number greater than 0"),
+        (["zoo", "train", "fashion-dit", "--watch", "70"], "--watch must be a multiple of 50 steps, not 70"),
         (["zoo", "list", "--threads", "0"], "--threads must be a whole number"),
     ):
         assert main(arguments) == 2

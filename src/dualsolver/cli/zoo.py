@@ -6,7 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..checks import number, whole
 from . import options, sample
+
+LOOKS = 50  # steps between two records of a training
 
 
 def add(commands: Any) -> None:
@@ -69,12 +72,23 @@ def _show(chosen: argparse.Namespace) -> None:
     print((path(chosen.name) / "README.md").read_text(), end="")
 
 
+def _check(chosen: argparse.Namespace) -> None:
+    """Refuse what would train nothing, or measure nothing on the way."""
+    if chosen.steps is not None:
+        whole("--steps", chosen.steps)
+    if chosen.rate is not None:
+        number("--rate", chosen.rate, above=0)
+    if chosen.watch % LOOKS or chosen.watch < 0:
+        raise ValueError(f"--watch must be a multiple of {LOOKS} steps, not {chosen.watch}")
+
+
 def _train(chosen: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from ..zoo.fit import fit
     from .interrupt import interruptible
 
+    _check(chosen)
     changes = {name: value for name in ("steps", "rate") if (value := getattr(chosen, name)) is not None}
     training = {"further": chosen.further, "watch": chosen.watch, "changes": changes}
     bar = tqdm(desc=chosen.name, unit="step", mininterval=5, delay=1)  # a mistake shows no bar
